@@ -1,0 +1,27 @@
+/* Vocabulary of the core: attributes, branch hints and compile-time helpers.
+ * No state, no owner. Everything else may include this file. */
+#pragma once
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MR_CACHE_LINE 64
+#define MR_ALIGNED(n) __attribute__((aligned(n)))
+#define MR_LINE MR_ALIGNED(MR_CACHE_LINE)
+
+/* A body that is specialised by constant arguments. */
+#define MR_INLINE static inline __attribute__((always_inline))
+/* Rare work: kept out of the instruction lines of the burst. */
+#define MR_COLD __attribute__((noinline, cold))
+#define MR_PRINTF(f, a) __attribute__((format(printf, f, a)))
+
+#define mr_likely(x) __builtin_expect(!!(x), 1)
+#define mr_unlikely(x) __builtin_expect(!!(x), 0)
+
+#define MR_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MR_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define MR_COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
+#define MR_CONTAINER(p, type, member)                                          \
+    ((type *)(void *)((char *)(p)-offsetof(type, member)))

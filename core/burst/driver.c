@@ -1,0 +1,481 @@
+/* The driver side of a virtqueue (virtio): packets in the port's shared memory
+ * are posted as receive buffers (rx) and exposed for transmission in place
+ * (tx); a packet whose bytes lie elsewhere is copied into shared memory first.
+ *
+ * The device at the other end is not trusted: what it reports is checked
+ * against the slots, which are private (S11-S13, P15, P16).
+ *
+ * Owner: the worker inside the queue's gate. */
+#include "burst/header.h"
+#include "burst/notify.h"
+#include "burst/variant.h"
+
+/* Elements of one list that we expose: header and segments. */
+enum { ELEMENTS_MAX = MR_TABLE_ENTRIES };
+
+/* ---- Used buffers ------------------------------------------------------- */
+
+struct done {
+    struct mr_pkt *pkt;
+    uint32_t len;  /* reported by the device */
+    uint32_t room; /* exposed to it */
+};
+
+/* Used buffers that may be taken: an upper bound on a packed ring. */
+MR_INLINE uint32_t
+used_count(struct mr_ring *r, unsigned v)
+{
+    return v & MR_V_PACKED ? r->size
+                           : mr_split_used_count(r, v & MR_V_PLATFORM);
+}
+
+MR_INLINE bool
+used_at(struct mr_ring *r, uint32_t *id, uint32_t *len, unsigned v)
+{
+    if (v & MR_V_PACKED)
+        return mr_packed_used_at(r, id, len, v & MR_V_PLATFORM);
+    mr_split_used_at(r, id, len);
+    return true;
+}
+
+/* In order one entry may stand for all buffers up to its id; those before it
+ * were filled completely (S40-S42, P44-P46). Turns the entry into its oldest
+ * buffer. */
+MR_INLINE void
+in_order_oldest(struct mr_ring *r, uint32_t *id, uint32_t *len, unsigned v)
+{
+    uint32_t next;
+
+    r->batch_id = (uint16_t)*id;
+    r->batch_len = *len;
+    *id = r->expect;
+    r->in_batch = *id != r->batch_id;
+    if (r->in_batch)
+        *len = r->slot[*id].room;
+    next = *id + (v & MR_V_PACKED ? 1u : r->slot[*id].ndesc);
+    r->expect = (uint16_t)(next >= r->size ? next - r->size : next);
+}
+
+/* Takes the next used buffer, if there is one, and frees its id. */
+MR_INLINE bool
+take_used(struct mr_ring *r, uint32_t *left, struct done *done, unsigned v)
+{
+    uint32_t id;
+    uint32_t len;
+
+    if (v & MR_V_IN_ORDER && r->in_batch) {
+        if (mr_unlikely(!*left)) { /* S42: longer than what was used */
+            mr_ring_break(r, MR_FAULT_USED_ID);
+            return false;
+        }
+        id = r->batch_id;
+        len = r->batch_len;
+    } else if (!*left || !used_at(r, &id, &len, v)) {
+        return false;
+    }
+    if (mr_unlikely(id >= r->size || !r->slot[id].pkt)) {
+        mr_ring_break(r, MR_FAULT_USED_ID); /* S12, P16 */
+        return false;
+    }
+    if (v & MR_V_IN_ORDER) {
+        in_order_oldest(r, &id, &len, v);
+        if (mr_unlikely(!r->slot[id].pkt)) {
+            mr_ring_break(r, MR_FAULT_USED_ID);
+            return false;
+        }
+    }
+    --*left;
+    *done = (struct done){r->slot[id].pkt, len, r->slot[id].room};
+    r->slot[id].pkt = NULL;
+    if (v & MR_V_PACKED)
+        mr_packed_release(r, (uint16_t)id);
+    else
+        mr_split_release(r, (uint16_t)id);
+    return true;
+}
+
+/* ---- Exposing buffers --------------------------------------------------- */
+
+MR_INLINE uint64_t
+guest_address(const struct mr_ring *r, const void *ptr)
+{
+    return (uintptr_t)ptr - r->delta;
+}
+
+/* Exposes n elements as one list and records what it carries. */
+MR_INLINE void
+add(struct mr_ring *r, const struct mr_desc *element, uint32_t n,
+    struct mr_pkt *pkt, uint32_t room, unsigned v)
+{
+    struct mr_slot *slot;
+    uint16_t id;
+
+    if (v & MR_V_PACKED)
+        id = mr_packed_add(r, element, n, v & MR_V_PLATFORM);
+    else
+        id = mr_split_add(r, element, n);
+    slot = &r->slot[id];
+    slot->pkt = pkt;
+    slot->room = room;
+    slot->ndesc = (uint16_t)n;
+}
+
+MR_INLINE void
+publish(struct mr_ring *r, unsigned v)
+{
+    if (!(v & MR_V_PACKED))
+        mr_split_publish_avail(r, v & MR_V_PLATFORM);
+    mr_notify_if_wanted(r, false, v);
+}
+
+MR_INLINE void
+count(struct mr_ring *r, uint32_t packets, uint64_t bytes)
+{
+    if (!packets)
+        return;
+    r->counters->packets += packets;
+    r->counters->bytes += bytes;
+    r->counters->bursts++;
+}
+
+/* ---- rx ------------------------------------------------------------------ */
+
+enum { REFILL_BATCH = 64 };
+
+/* A receive buffer: the header lands in the headroom, the frame where a fresh
+ * packet has its data. Legacy devices without ANY_LAYOUT want the header in a
+ * descriptor of its own (N19). */
+MR_INLINE void
+post(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
+{
+    uint8_t *data = mr_pkt_data(pkt);
+    uint64_t at = guest_address(r, data - r->header);
+    uint32_t room = r->pool->room;
+
+    if (mr_likely(!r->split_header)) {
+        struct mr_desc one = {at, r->header + room, MR_DESC_WRITE, 0};
+
+        add(r, &one, 1, pkt, r->header + room, v);
+    } else {
+        struct mr_desc two[2] = {
+            {at, r->header, MR_DESC_WRITE, 0},
+            {at + r->header, room, MR_DESC_WRITE, 0},
+        };
+
+        add(r, two, 2, pkt, r->header + room, v);
+    }
+}
+
+/* Keeps the queue full (N4), in batches (T50). */
+MR_INLINE void
+refill(struct mr_ring *r, unsigned v)
+{
+    uint32_t room = r->split_header ? r->free / 2u : r->free;
+    struct mr_pkt *pkts[REFILL_BATCH];
+    bool posted = false;
+
+    if (room < MR_MIN(32u, r->size / 8u + 1u))
+        return;
+    while (room) {
+        uint32_t n = MR_MIN(room, (uint32_t)REFILL_BATCH);
+
+        if (mr_unlikely(!mr_pkts_alloc(r->pool, pkts, n))) {
+            r->counters->nobuf++;
+            break;
+        }
+        for (uint32_t i = 0; i < n; i++)
+            post(r, pkts[i], v);
+        room -= n;
+        posted = true;
+    }
+    if (posted)
+        publish(r, v);
+}
+
+/* A further buffer of the packet in r->partial: it holds no header. Returns
+ * the packet when this was its last one. */
+MR_COLD static struct mr_pkt *
+rx_continue(struct mr_ring *r, const struct done *done)
+{
+    struct mr_pkt *head = r->partial;
+    struct mr_pkt *seg = done->pkt;
+
+    seg->data_off = (uint16_t)(seg->data_off - r->header);
+    mr_pkt_set_len(seg, done->len);
+    r->partial_last->next = seg;
+    r->partial_last = seg;
+    head->nb_segs++;
+    head->pkt_len += done->len;
+    if (--r->partial_left)
+        return NULL;
+    r->partial = NULL;
+    if (head->pkt_len <= MR_FRAME_MAX)
+        return head;
+    r->counters->faults[MR_FAULT_GIANT]++; /* N48 */
+    mr_pkt_free(head);
+    return NULL;
+}
+
+/* The first of several buffers (N36, N37, N48). */
+MR_COLD static void
+rx_begin(struct mr_ring *r, struct mr_pkt *pkt, uint32_t buffers)
+{
+    if (buffers > (uint32_t)r->size - r->free_ids + 1u) {
+        mr_ring_break(r, MR_FAULT_NUM_BUFFERS);
+        mr_pkt_free(pkt);
+        return;
+    }
+    r->partial = pkt;
+    r->partial_last = pkt;
+    r->partial_left = buffers - 1;
+}
+
+MR_COLD static void
+rx_drop(struct mr_ring *r, const struct done *done)
+{
+    if (done->len > done->room)
+        mr_ring_break(r, MR_FAULT_USED_LENGTH); /* S12, P16 */
+    else
+        r->counters->faults[MR_FAULT_USED_SHORT]++; /* N48 */
+    mr_pkt_free(done->pkt);
+}
+
+/* A used buffer becomes a packet, a part of one (NULL), or nothing (NULL). */
+MR_INLINE struct mr_pkt *
+rx_packet(struct mr_ring *r, const struct done *done, unsigned v)
+{
+    struct mr_pkt *pkt = done->pkt;
+    bool first = !(v & MR_V_MERGEABLE) || !r->partial;
+    uint32_t least = first ? r->header + MR_FRAME_MIN : 1;
+
+    if (mr_unlikely(done->len > done->room || done->len < least)) {
+        rx_drop(r, done);
+        return NULL;
+    }
+    if (mr_unlikely(!first))
+        return rx_continue(r, done);
+    mr_pkt_set_len(pkt, done->len - r->header);
+    if (v & MR_V_MERGEABLE) {
+        const uint8_t *end = mr_pkt_data(pkt);
+        uint16_t buffers = mr_load((const uint16_t *)(const void *)(end - 2));
+
+        if (mr_unlikely(buffers > 1)) {
+            rx_begin(r, pkt, buffers);
+            return NULL;
+        }
+    }
+    return pkt;
+}
+
+MR_INLINE uint32_t
+driver_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
+{
+    uint64_t bytes = 0;
+    uint32_t got = 0;
+    struct done done;
+    uint32_t left;
+
+    if (mr_unlikely(r->fault))
+        return 0;
+    left = used_count(r, v);
+    while (got < n && take_used(r, &left, &done, v)) {
+        struct mr_pkt *pkt = rx_packet(r, &done, v);
+
+        if (mr_likely(pkt != NULL)) {
+            pkts[got++] = pkt;
+            bytes += pkt->pkt_len;
+        } else if (mr_unlikely(r->fault)) {
+            break;
+        }
+    }
+    if (mr_likely(!r->fault))
+        refill(r, v);
+    count(r, got, bytes);
+    return got;
+}
+
+/* ---- tx ------------------------------------------------------------------ */
+
+/* Frees what the device is done with. The used length means nothing here
+ * (N33). */
+MR_INLINE void
+reclaim(struct mr_ring *r, unsigned v)
+{
+    struct mr_pkt *pkts[REFILL_BATCH];
+    uint32_t left = used_count(r, v);
+    struct done done;
+    uint32_t n = 0;
+
+    while (take_used(r, &left, &done, v)) {
+        pkts[n++] = done.pkt;
+        if (n == REFILL_BATCH) {
+            mr_pkts_free(pkts, n);
+            n = 0;
+        }
+    }
+    mr_pkts_free(pkts, n);
+}
+
+/* Are the segment's bytes in the port's shared memory? */
+MR_INLINE bool
+is_shared(const struct mr_ring *r, const struct mr_pkt *seg)
+{
+    return (size_t)(seg->buf_addr - r->pool->bytes) <
+           r->pool->packets * r->pool->stride;
+}
+
+/* Can the packet be exposed as it is, header in the headroom? */
+MR_INLINE bool
+is_plain(const struct mr_ring *r, const struct mr_pkt *pkt)
+{
+    return pkt->nb_segs == 1 && is_shared(r, pkt) &&
+           mr_load(&pkt->refcnt) == 1 && pkt->data_off >= r->header &&
+           !r->split_header;
+}
+
+static bool
+can_expose(const struct mr_ring *r, const struct mr_pkt *pkt)
+{
+    if (pkt->nb_segs >= ELEMENTS_MAX)
+        return false;
+    for (; pkt; pkt = pkt->next)
+        if (!is_shared(r, pkt))
+            return false;
+    return true;
+}
+
+/* Header in the id's slot, then every segment. */
+static uint32_t
+tx_elements(const struct mr_ring *r, const struct mr_pkt *pkt,
+            struct mr_desc *element)
+{
+    uint8_t *header = r->headers + (size_t)r->free_head * MR_HEADER_SLOT;
+    uint32_t n = 0;
+
+    mr_header_put(header, r->header, 0);
+    element[n++] = (struct mr_desc){guest_address(r, header), r->header, 0, 0};
+    for (; pkt; pkt = pkt->next)
+        if (pkt->data_len)
+            element[n++] = (struct mr_desc){guest_address(r, mr_pkt_data(pkt)),
+                                            pkt->data_len, 0, 0};
+    return n;
+}
+
+/* Moves the elements into the table of the next free id (P30, S39) and leaves
+ * one element that refers to it. */
+static void
+tx_table(struct mr_ring *r, struct mr_desc *element, uint32_t n, bool packed)
+{
+    struct mr_packed_desc *table =
+        r->tables + (size_t)r->free_head * MR_TABLE_ENTRIES;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (packed) {
+            table[i] = (struct mr_packed_desc){element[i].addr, element[i].len,
+                                               0, 0};
+        } else {
+            bool more = i + 1 < n;
+            struct mr_split_desc d = {element[i].addr, element[i].len,
+                                      more ? MR_DESC_NEXT : 0,
+                                      more ? (uint16_t)(i + 1) : 0};
+
+            memcpy(&table[i], &d, sizeof(d));
+        }
+    }
+    element[0] = (struct mr_desc){guest_address(r, table), 16 * n,
+                                  MR_DESC_INDIRECT, 0};
+}
+
+enum tx_result { TX_ADDED, TX_FULL, TX_NOBUF, TX_NEVER };
+
+/* Any packet: several segments, no headroom, foreign bytes. On TX_ADDED the
+ * packet is the ring's (or was copied and freed), else it stays the caller's.
+ */
+MR_COLD static enum tx_result
+tx_general(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
+{
+    bool packed = v & MR_V_PACKED;
+    /* P32: devices may refuse packed tables of ring size. */
+    uint32_t table_max =
+        r->indirect ? MR_MIN(MR_TABLE_ENTRIES + 0u, r->size - (packed ? 1u : 0u))
+                    : 0;
+    struct mr_desc element[ELEMENTS_MAX];
+    struct mr_pkt *sent = pkt;
+    enum tx_result result = TX_ADDED;
+    uint32_t n;
+
+    if (!r->free)
+        return TX_FULL;
+    if (!can_expose(r, pkt)) {
+        sent = mr_pkt_copy(r->pool, pkt);
+        if (!sent)
+            return TX_NOBUF;
+    }
+    if (sent->nb_segs >= ELEMENTS_MAX) {
+        result = TX_NEVER;
+    } else if (n = tx_elements(r, sent, element), n > 1 && n <= table_max) {
+        tx_table(r, element, n, packed);
+        n = 1;
+    } else if (n > r->free) {
+        result = n > r->size ? TX_NEVER : TX_FULL;
+    }
+    if (sent != pkt)
+        mr_pkt_free(result == TX_ADDED ? pkt : sent);
+    if (result == TX_ADDED)
+        add(r, element, n, sent, 0, v);
+    return result;
+}
+
+MR_INLINE enum tx_result
+tx_packet(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
+{
+    uint8_t *header = mr_pkt_data(pkt) - r->header;
+    struct mr_desc one;
+
+    if (mr_unlikely(!is_plain(r, pkt)))
+        return tx_general(r, pkt, v);
+    if (!r->free)
+        return TX_FULL;
+    mr_header_put(header, r->header, 0);
+    one = (struct mr_desc){guest_address(r, header),
+                           r->header + (uint32_t)pkt->data_len, 0, 0};
+    add(r, &one, 1, pkt, 0, v);
+    return TX_ADDED;
+}
+
+MR_INLINE uint32_t
+driver_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
+{
+    uint64_t bytes = 0;
+    uint32_t dropped = 0;
+    uint32_t done = 0;
+
+    if (mr_unlikely(r->fault))
+        return 0;
+    reclaim(r, v);
+    if (mr_unlikely(r->fault))
+        return 0;
+    for (; done < n; done++) {
+        struct mr_pkt *pkt = pkts[done];
+        uint32_t len = pkt->pkt_len;
+        enum tx_result result = tx_packet(r, pkt, v);
+
+        if (mr_likely(result == TX_ADDED)) {
+            bytes += len;
+        } else if (result == TX_NEVER) {
+            mr_pkt_free(pkt);
+            dropped++;
+        } else {
+            r->counters->nobuf += result == TX_NOBUF;
+            break;
+        }
+    }
+    if (done > dropped)
+        publish(r, v);
+    r->counters->oversize += dropped;
+    count(r, done - dropped, bytes);
+    return done;
+}
+
+MR_VARIANT_TABLE(driver_rx)
+MR_VARIANT_TABLE(driver_tx)

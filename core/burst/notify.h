@@ -1,0 +1,33 @@
+/* The one notification decision at the end of a burst: a full fence between
+ * what was published and the peer's suppression state (C9), the layout's
+ * test, and one write to the peer's eventfd. */
+#pragma once
+
+#include "burst/variant.h"
+#include "ring/packed.h"
+#include "ring/split.h"
+
+/* Writes the eventfd; a peer that does not listen is not an error (V41). */
+void mr_notify(struct mr_ring *ring);
+
+/* After a publish: tells the driver (device side) or device (driver side). */
+MR_INLINE void
+mr_notify_if_wanted(struct mr_ring *r, bool device, unsigned v)
+{
+    bool wanted;
+
+    mr_order_before_suppression(v & MR_V_PLATFORM);
+    if (v & MR_V_PACKED)
+        wanted = device
+                     ? mr_packed_must_notify(r, r->avail.packed, r->next_used)
+                     : mr_packed_must_notify(r, r->used.packed, r->next_avail);
+    else
+        wanted = device ? mr_split_must_notify(r, &r->avail.split->flags,
+                                               mr_split_used_event(r),
+                                               r->next_used)
+                        : mr_split_must_notify(r, &r->used.split->flags,
+                                               mr_split_avail_event(r),
+                                               r->next_avail);
+    if (wanted)
+        mr_notify(r);
+}

@@ -1,0 +1,46 @@
+/* Variants: what differs between two burst functions of the same side and
+ * direction, as constant bits. Each body is written once and instantiated for
+ * every combination that MR_VARIANTS lists; negotiation picks one. */
+#pragma once
+
+#include "mem/packet.h"
+
+enum {
+    MR_V_PACKED = 1,    /* RING_PACKED */
+    MR_V_MERGEABLE = 2, /* MRG_RXBUF; matters towards the driver only */
+    MR_V_IN_ORDER = 4,  /* IN_ORDER */
+    MR_V_PLATFORM = 8,  /* ORDER_PLATFORM */
+    MR_V_COUNT = 16,
+};
+
+/* X(arg, number, name) of every combination of the bits above. */
+#define MR_VARIANTS(X, arg)                                                    \
+    X(arg, 0, "split") X(arg, 1, "packed")                                     \
+    X(arg, 2, "split-mrg") X(arg, 3, "packed-mrg")                             \
+    X(arg, 4, "split-inorder") X(arg, 5, "packed-inorder")                     \
+    X(arg, 6, "split-mrg-inorder") X(arg, 7, "packed-mrg-inorder")             \
+    X(arg, 8, "split-platform") X(arg, 9, "packed-platform")                   \
+    X(arg, 10, "split-mrg-platform") X(arg, 11, "packed-mrg-platform")         \
+    X(arg, 12, "split-inorder-platform")                                       \
+    X(arg, 13, "packed-inorder-platform")                                      \
+    X(arg, 14, "split-mrg-inorder-platform")                                   \
+    X(arg, 15, "packed-mrg-inorder-platform")
+
+/* Instantiates `body`, an always-inline function of (ring, pkts, n, variant),
+ * for every variant, and the table mr_<body> of the instances. */
+#define MR_VARIANT_TABLE(body)                                                 \
+    MR_VARIANTS(MR_VARIANT_FUNCTION, body)                                     \
+    const mr_burst_fn mr_##body[MR_V_COUNT] = {                                \
+        MR_VARIANTS(MR_VARIANT_ROW, body)};
+#define MR_VARIANT_FUNCTION(body, v, name)                                     \
+    static uint32_t body##_##v(void *ring, struct mr_pkt **pkts, uint32_t n)   \
+    {                                                                          \
+        return body(ring, pkts, n, v);                                         \
+    }
+#define MR_VARIANT_ROW(body, v, name) [v] = body##_##v,
+
+/* One table a side and direction, indexed by variant. */
+extern const mr_burst_fn mr_device_rx[MR_V_COUNT];
+extern const mr_burst_fn mr_device_tx[MR_V_COUNT];
+extern const mr_burst_fn mr_driver_rx[MR_V_COUNT];
+extern const mr_burst_fn mr_driver_tx[MR_V_COUNT];

@@ -1,0 +1,100 @@
+#include "mem/guard.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include "base/atomic.h"
+#include "base/error.h"
+#include "mem/memory.h"
+
+enum { SLOTS = 1024, PAGE = 4096, HUGE_PAGE = 2 << 20 };
+
+static struct mr_memory *slot[SLOTS];
+static struct sigaction before;
+
+/* Maps zeros over the page at `at`; a huge page cannot be replaced in part. */
+static bool
+patch(uint8_t *at, const uint8_t *map, size_t map_size)
+{
+    static const size_t pages[] = {PAGE, HUGE_PAGE};
+
+    for (size_t i = 0; i < MR_COUNT_OF(pages); i++) {
+        uintptr_t start = (uintptr_t)at & ~(pages[i] - 1);
+        uintptr_t end = start + pages[i];
+        uintptr_t limit = (uintptr_t)map + map_size;
+
+        if (start < (uintptr_t)map)
+            continue;
+        if (mmap((void *)start, MR_MIN(end, limit) - start,
+                 PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED)
+            return true;
+    }
+    return false;
+}
+
+static bool
+mend(uint8_t *at)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        struct mr_memory *m = mr_load_acquire(&slot[i]);
+
+        for (uint32_t r = 0; m && r < m->n; r++) {
+            uint8_t *map = m->origin[r].map;
+
+            if ((size_t)(at - map) >= m->origin[r].map_size)
+                continue;
+            mr_store(&m->lost, 1);
+            return patch(at, map, m->origin[r].map_size);
+        }
+    }
+    return false;
+}
+
+static void
+on_sigbus(int sig, siginfo_t *info, void *context)
+{
+    int saved = errno;
+
+    (void)sig;
+    (void)context;
+    if (!mend(info->si_addr))
+        sigaction(SIGBUS, &before, NULL); /* not ours: happens again, for real */
+    errno = saved;
+}
+
+static void
+install(void)
+{
+    static bool done;
+    struct sigaction action = {.sa_sigaction = on_sigbus,
+                               .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+    if (done)
+        return;
+    sigemptyset(&action.sa_mask);
+    done = sigaction(SIGBUS, &action, &before) == 0;
+}
+
+int
+mr_guard_add(struct mr_memory *memory)
+{
+    install();
+    for (int i = 0; i < SLOTS; i++) {
+        if (slot[i])
+            continue;
+        mr_store_release(&slot[i], memory);
+        return 0;
+    }
+    return mr_error_set(-ENOMEM, "more than %d peers share memory with this "
+                        "process: close some ports", SLOTS);
+}
+
+void
+mr_guard_remove(struct mr_memory *memory)
+{
+    for (int i = 0; i < SLOTS; i++)
+        if (slot[i] == memory)
+            mr_store_release(&slot[i], NULL);
+}

@@ -1,0 +1,89 @@
+/* Ports and queues, whatever their kind.
+ *
+ * A queue is a gate, a burst function with its context, and counters. Kinds
+ * differ only in what they put there. The data calls of moonring.h
+ * (mr_queue_try_recv, ...) enter the gate, call the function once, leave.
+ *
+ * Owner: the port belongs to the control thread; behind the gate a queue
+ * belongs to the thread that claimed it. Counters have one writer. */
+#pragma once
+
+#include "base/attr.h"
+#include "base/log.h"
+#include "mem/packet.h"
+#include "port/gate.h"
+
+struct mr_queue {
+    struct mr_gate gate;
+    /* Read by every burst, written behind the gate. */
+    MR_LINE mr_burst_fn burst;
+    void *ctx;
+    uint8_t direction; /* enum mr_direction; set once */
+    /* Written by every burst. */
+    MR_LINE struct mr_counters counters;
+    /* Control. */
+    MR_LINE struct mr_port *port;
+    uint16_t index;
+    uint64_t holder; /* thread that claimed it, 0 = none */
+    uint32_t claims; /* belongs to the holder */
+};
+
+struct mr_port;
+
+/* What differs by kind; a NULL entry means "does not apply". */
+struct mr_port_ops {
+    enum mr_port_kind kind;
+    /* Ends what the kind holds and frees the port; the gates are closed. */
+    void (*close)(struct mr_port *port);
+    /* NULL = some queue is up. */
+    int (*up)(const struct mr_port *port);
+    /* Asked while the gate is open, by any thread; NULL = up. */
+    int (*queue_up)(const struct mr_queue *queue);
+    void (*info)(const struct mr_port *port, struct mr_port_info *info);
+    uint32_t (*fault)(const struct mr_queue *queue);
+    uint32_t (*dump)(const struct mr_queue *queue, char *out, uint32_t size);
+};
+
+/* First member of every kind's port. */
+struct mr_port {
+    const struct mr_port_ops *ops;
+    char name[64];
+    uint32_t pairs;
+    struct mr_pool *pool;  /* rx packets come from it */
+    bool own_pool;         /* freed with the port */
+    struct mr_queue *queue[2]; /* [direction][pairs] */
+    struct mr_log_limit limit;
+};
+
+/* Initialises the common part with `pairs` queues a direction, gates closed.
+ * name NULL = kind and a number. On error nothing is left behind. Errors:
+ * EINVAL (pairs outside 1..MR_PAIRS_MAX, name too long), ENOMEM. */
+int mr_port_init(struct mr_port *port, const struct mr_port_ops *ops,
+                 const char *name, uint32_t pairs);
+/* Sets the pool: `pool` when given, else one of its own. */
+int mr_port_set_pool(struct mr_port *port, struct mr_pool *pool,
+                     const struct mr_pool_options *options);
+/* Gives each queue the burst function of its direction, with the queue as its
+ * context where none is set, and opens the gates. */
+void mr_port_queues_open(struct mr_port *port, const mr_burst_fn burst[2]);
+/* Closes all gates, frees the queues and the port's own pool (which is leaked
+ * with a warning when packets are still out). The struct itself stays the
+ * kind's to free. */
+void mr_port_fini(struct mr_port *port);
+
+/* Counts one burst of n > 0 packets; before they are given away. */
+MR_INLINE void
+mr_queue_count(struct mr_queue *queue, struct mr_pkt *const *pkts, uint32_t n)
+{
+    struct mr_counters *c = &queue->counters;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        bytes += pkts[i]->pkt_len;
+    mr_count(&c->packets, n);
+    mr_count(&c->bytes, bytes);
+    mr_count(&c->bursts, 1);
+}
+
+/* A tx burst function that takes every packet and frees it. ctx: the queue. */
+uint32_t mr_queue_discard(void *ctx, struct mr_pkt **pkts, uint32_t n);

@@ -1,0 +1,211 @@
+/* The packed ring: how its memory is touched, from either side, under the
+ * names of split.h.
+ *
+ * A position is an index and a wrap counter; any size from 1 to 32768 works,
+ * so positions wrap by compare and subtract (P1, P5). */
+#pragma once
+
+#include "ring/fault.h"
+#include "ring/list.h"
+#include "ring/order.h"
+#include "ring/split.h"
+
+/* T1: n <= size. */
+MR_INLINE void
+mr_packed_advance(const struct mr_ring *r, struct mr_pos *at, uint32_t n)
+{
+    uint32_t pos = at->pos + n;
+
+    if (pos >= r->size) {
+        pos -= r->size;
+        at->wrap ^= 1;
+    }
+    at->pos = (uint16_t)pos;
+}
+
+/* P6: AVAIL is our counter, USED is not. */
+MR_INLINE bool
+mr_packed_is_avail(uint16_t flags, uint16_t wrap)
+{
+    uint16_t want = wrap ? MR_DESC_AVAIL : MR_DESC_USED;
+
+    return (flags & (MR_DESC_AVAIL | MR_DESC_USED)) == want;
+}
+
+MR_INLINE bool
+mr_packed_is_used(uint16_t flags, uint16_t wrap)
+{
+    uint16_t want = wrap ? MR_DESC_AVAIL | MR_DESC_USED : 0;
+
+    return (flags & (MR_DESC_AVAIL | MR_DESC_USED)) == want;
+}
+
+/* Flags of a used entry on this lap (P21). */
+MR_INLINE uint16_t
+mr_packed_used_flags(uint16_t wrap, bool written)
+{
+    return (uint16_t)((wrap ? MR_DESC_AVAIL | MR_DESC_USED : 0) |
+                      (written ? MR_DESC_WRITE : 0));
+}
+
+/* ---- Device side ------------------------------------------------------- */
+
+/* Copies the head of the next list, if one is available, and steps over one
+ * descriptor: the flags first, with acquire, then the rest (P7, P57). */
+MR_INLINE bool
+mr_packed_head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *desc,
+               struct mr_list *list, bool platform)
+{
+    struct mr_packed_desc *d = &r->desc.packed[at->pos];
+    uint16_t flags = mr_order_observe(&d->flags, platform);
+
+    if (!mr_packed_is_avail(flags, at->wrap))
+        return false;
+    *desc = mr_desc_copy(d);
+    desc->flags = flags;
+    list->id = desc->id;
+    list->ndesc = 1;
+    mr_packed_advance(r, at, 1);
+    return true;
+}
+
+/* Writes a used entry. The first entry's flags are held back until publish, so
+ * the driver, which reads in order, sees none of the run before all of it
+ * (P20-P25, P53; T9). In-order: only one entry at all (P44, P48). */
+MR_INLINE void
+mr_packed_use(struct mr_ring *r, struct mr_used_run *run, uint16_t id,
+              uint32_t len, uint16_t ndesc, bool in_order)
+{
+    uint16_t flags = mr_packed_used_flags(run->at.wrap, len != 0);
+    bool first = run->n++ == 0;
+
+    if (first) {
+        run->first = run->at.pos;
+        run->first_flags = flags;
+    }
+    run->last_id = id;
+    if (!in_order) {
+        struct mr_packed_desc *d = &r->desc.packed[run->at.pos];
+
+        mr_store(&d->len, len);
+        mr_store(&d->id, id);
+        if (!first)
+            mr_store(&d->flags, flags);
+    }
+    mr_packed_advance(r, &run->at, ndesc);
+}
+
+MR_INLINE void
+mr_packed_publish_used(struct mr_ring *r, struct mr_used_run *run,
+                       bool in_order, bool platform)
+{
+    struct mr_packed_desc *d = &r->desc.packed[run->first];
+
+    if (in_order) {
+        mr_store(&d->len, 0);
+        mr_store(&d->id, run->last_id);
+    }
+    r->next_used = run->at;
+    mr_order_publish(&d->flags, run->first_flags, platform); /* P58, P60 */
+}
+
+/* ---- Driver side ------------------------------------------------------- */
+
+/* The used entry at our position, if it is used (P59). */
+MR_INLINE bool
+mr_packed_used_at(const struct mr_ring *r, uint32_t *id, uint32_t *len,
+                  bool platform)
+{
+    const struct mr_packed_desc *d = &r->desc.packed[r->next_used.pos];
+    uint16_t flags = mr_order_observe(&d->flags, platform);
+
+    if (!mr_packed_is_used(flags, r->next_used.wrap))
+        return false;
+    *id = mr_load(&d->id);
+    *len = mr_load(&d->len);
+    return true;
+}
+
+/* Writes n elements as one list under a free id; the head's flags go last and
+ * hand it over (P9-P12, P56). Returns the id. */
+MR_INLINE uint16_t
+mr_packed_add(struct mr_ring *r, const struct mr_desc *element, uint32_t n,
+              bool platform)
+{
+    struct mr_packed_desc *head = &r->desc.packed[r->next_avail.pos];
+    uint16_t id = r->free_head;
+    uint16_t head_flags = 0;
+
+    r->free_head = r->slot[id].next;
+    r->free_ids--;
+    r->free = (uint16_t)(r->free - n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct mr_packed_desc *d = &r->desc.packed[r->next_avail.pos];
+        uint16_t lap = r->next_avail.wrap ? MR_DESC_AVAIL : MR_DESC_USED;
+        uint16_t flags = (uint16_t)(element[i].flags | lap |
+                                    (i + 1 < n ? MR_DESC_NEXT : 0));
+
+        d->addr = element[i].addr;
+        d->len = element[i].len;
+        d->id = id;
+        if (i)
+            mr_store(&d->flags, flags);
+        else
+            head_flags = flags;
+        mr_packed_advance(r, &r->next_avail, 1);
+    }
+    mr_order_publish(&head->flags, head_flags, platform);
+    return id;
+}
+
+/* Puts a used id back at the end of the free list and skips its descriptors
+ * (P13, P15). */
+MR_INLINE void
+mr_packed_release(struct mr_ring *r, uint16_t id)
+{
+    if (r->free_ids)
+        r->slot[r->free_tail].next = id;
+    else
+        r->free_head = id;
+    r->free_tail = id;
+    r->free_ids++;
+    r->free = (uint16_t)(r->free + r->slot[id].ndesc);
+    mr_packed_advance(r, &r->next_used, r->slot[id].ndesc);
+}
+
+/* ---- Notifications, both sides ----------------------------------------- */
+
+/* P38, in positions of a ring of `size`. */
+MR_INLINE bool
+mr_packed_event_passed(uint16_t event, struct mr_pos now, uint16_t old,
+                       uint16_t size)
+{
+    int off = event & 0x7fff;
+    int was = old;
+
+    if (event >> 15 != now.wrap)
+        off -= size;
+    if (now.pos <= was)
+        was -= size;
+    return (uint16_t)(now.pos - off - 1) < (uint16_t)(now.pos - was);
+}
+
+/* After the fence: does the peer, whose event structure this is, want to hear
+ * of what we published up to `now` (P35-P39, P42)? One load. */
+MR_INLINE bool
+mr_packed_must_notify(struct mr_ring *r, const struct mr_packed_event *event,
+                      struct mr_pos now)
+{
+    uint32_t word = mr_load_acquire((const uint32_t *)(const void *)event);
+    uint16_t flags = (word >> 16) & 3;
+    struct mr_pos old = r->signalled;
+    bool known = r->signalled_valid;
+
+    r->signalled = now;
+    r->signalled_valid = true;
+    if (flags == MR_EVENT_DISABLE)
+        return false;
+    if (flags != MR_EVENT_DESC || !r->event_idx || !known)
+        return true; /* P36: what makes no sense means ENABLE */
+    return mr_packed_event_passed((uint16_t)word, now, old.pos, r->size);
+}

@@ -1,0 +1,136 @@
+/* One virtqueue, on either side of it.
+ *
+ * The device side (vhost) takes buffers that the driver made available and
+ * gives them back used; the driver side (virtio) does the reverse. Both keep
+ * every position in this struct and look into shared memory only for what the
+ * peer writes.
+ *
+ * Owner: the worker that is inside the queue's gate; the control thread while
+ * the gate is closed. Lines: hot (read and written by every burst), shadow
+ * (driver records, notification state), cold (as configured).
+ *
+ * Invariants:
+ *  1. avail and used positions change only by what was published.
+ *  2. A shared word is loaded once; only the local copy is checked and used.
+ *  3. `fault` is sticky: once set the ring does nothing until the next start.
+ *  4. When a burst returns, everything it consumed is published (P54, S49). */
+#pragma once
+
+#include "base/atomic.h"
+#include "mem/memory.h"
+#include "mem/packet.h"
+#include "ring/layout.h"
+
+/* Descriptors of one list that we follow on the device side (S28). */
+enum { MR_CHAIN_SEGS = 256 };
+/* Entries of a driver-side indirect table: 64 KiB in 2 KiB buffers + header. */
+enum { MR_TABLE_ENTRIES = 36 };
+
+/* A position in a ring. Split: pos runs free, modulo 65536. Packed: pos is an
+ * index below the size, wrap the counter that belongs to it. */
+struct mr_pos {
+    uint16_t pos;
+    uint16_t wrap;
+};
+
+/* Driver side: what is outstanding under an id. */
+struct mr_slot {
+    struct mr_pkt *pkt; /* NULL: id is free (or a non-head of a chain) */
+    uint32_t room;      /* writable bytes exposed; 0 for tx */
+    uint16_t ndesc;     /* descriptors that the ring must advance by */
+    uint16_t next;      /* free list of ids, or next descriptor of a chain */
+};
+
+struct mr_ring {
+    /* Hot. */
+    MR_LINE union {
+        struct mr_split_desc *split;
+        struct mr_packed_desc *packed;
+    } desc;
+    union {
+        struct mr_split_avail *split;
+        struct mr_packed_event *packed;
+    } avail; /* driver area */
+    union {
+        struct mr_split_used *split;
+        struct mr_packed_event *packed;
+    } used; /* device area */
+    const struct mr_memory *memory; /* device side */
+    struct mr_pool *pool;
+    struct mr_counters *counters;
+    struct mr_pos next_avail;
+    struct mr_pos next_used;
+    uint16_t size;
+    uint8_t header;  /* bytes of the virtio-net header: 10 or 12 */
+    bool event_idx;
+    uint32_t fault;  /* enum mr_fault */
+
+    /* Shadow. */
+    MR_LINE struct mr_slot *slot; /* driver side: [size], by id */
+    uint64_t delta;     /* driver side: guest address = pointer - delta */
+    uint16_t free;      /* driver side: descriptors that are free */
+    uint16_t free_ids;  /* driver side: ids on the free list: */
+    uint16_t free_head; /* first */
+    uint16_t free_tail; /* last */
+    uint16_t expect;    /* driver, in-order: id of the oldest buffer out */
+    uint16_t batch_id;  /* driver, in-order: batch that one entry stands for */
+    bool in_batch;
+    bool indirect;
+    bool split_header;  /* driver: header in a descriptor of its own (N19) */
+    bool signalled_valid;    /* false until the first decision (S33, P42) */
+    struct mr_pos signalled; /* position at the last notification decision */
+    uint32_t batch_len;
+    int notify_fd;      /* call (device) or kick (driver); -1 = none */
+    struct mr_pkt *partial;      /* driver rx: packet of several buffers, */
+    struct mr_pkt *partial_last; /* of which not all came yet */
+    uint32_t partial_left;
+    struct mr_packed_desc *tables; /* driver: [size][MR_TABLE_ENTRIES] */
+    uint8_t *headers; /* driver tx: [size][MR_HEADER_SLOT], zeroed */
+
+    /* Cold. */
+    MR_LINE uint64_t features;
+    bool driver;
+    bool rx;
+    bool started;
+};
+
+enum { MR_HEADER_SLOT = 16 };
+
+struct mr_ring_config {
+    uint64_t features;
+    uint32_t size;
+    uint32_t base;    /* SET_VRING_BASE value (virtqueues 5) */
+    bool driver;      /* which side we are */
+    bool rx;          /* which way packets go: true = into Moonring */
+    void *part[3];    /* host address of descriptors, driver area, device area */
+    const struct mr_memory *memory; /* device side */
+    uint64_t delta;   /* driver side: guest address = pointer - delta */
+    void *shadow_tables;  /* driver: mr_ring_table_bytes(size) of arena memory */
+    struct mr_pool *pool; /* rx: buffers; driver: sent in place, else copied */
+    struct mr_counters *counters;
+    int notify_fd;    /* stays the caller's; -1 = none */
+};
+
+/* Shared memory that the driver side needs beside the ring parts: header slots
+ * and indirect tables. */
+size_t mr_ring_table_bytes(uint32_t size);
+
+/* A driver-side receive queue has no buffers posted after start: call its burst
+ * function once with n = 0 before the peer may use it (N4).
+ *
+ * Takes the configuration over and puts the positions where `base` says; does
+ * not touch the gate. Device side: reads used.idx of a split ring (S19).
+ * Driver side: the parts must be zero for a fresh base; allocates the slots.
+ * Errors: EINVAL (S1, S2, B6, P1, P2: which, in the text), ENOMEM. */
+int mr_ring_start(struct mr_ring *ring, const struct mr_ring_config *config);
+/* Ends a ring: driver side frees the packets that are outstanding (T41). The
+ * base stays readable. Allowed on a ring that never started. */
+void mr_ring_stop(struct mr_ring *ring);
+/* GET_VRING_BASE value (B5). */
+uint32_t mr_ring_base(const struct mr_ring *ring);
+/* The burst function for the ring's side, direction and features; *name gets
+ * its variant name for humans ("packed-mrg-inorder"). Context is the ring. */
+mr_burst_fn mr_burst_select(const struct mr_ring *ring, const char **name);
+/* Text of the state: positions, wraps, event words, outstanding; returns the
+ * length it wanted, like snprintf. */
+uint32_t mr_ring_dump(const struct mr_ring *ring, char *out, uint32_t size);
