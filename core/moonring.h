@@ -258,7 +258,7 @@ struct mr_pcap_options {
     const char *write;  /* file that tx writes; NULL = tx discards */
     int32_t pcapng;     /* write pcapng (1) or pcap with nanoseconds (0) */
     uint32_t snap;      /* bytes kept of a packet: 0 = all */
-    uint32_t loops;     /* times rx replays the file: 0 = once, ~0 = for ever */
+    uint32_t loops;     /* times rx plays the file: 0 = once, ~0 = for ever */
     struct mr_pool *pool; /* NULL = one of its own */
 };
 

@@ -14,13 +14,14 @@
 
 /* ---- Lists, in either layout ------------------------------------------- */
 
+/* Lists to take, at most n. A packed ring only knows whether there is one; its
+ * size bounds a burst against a driver that adds buffers for ever (C15). */
 MR_INLINE uint32_t
 pending(struct mr_ring *r, struct mr_pos at, uint32_t n, unsigned v)
 {
-    /* A packed ring only knows its next descriptor; the size bounds a burst
-     * against a driver that makes buffers available for ever (C15). */
-    return v & MR_V_PACKED ? MR_MIN(n, r->size)
-                           : mr_split_pending(r, at, n, v & MR_V_PLATFORM);
+    if (!(v & MR_V_PACKED))
+        return mr_split_pending(r, at, n, v & MR_V_PLATFORM);
+    return mr_packed_pending(r, at) ? MR_MIN(n, r->size) : 0;
 }
 
 /* Resolves the next list and appends its bytes to `gather`. False: there is
@@ -79,7 +80,7 @@ finish(struct mr_ring *r, struct mr_used_run *run, struct mr_pos at,
         return;
     r->next_avail = at;
     if (v & MR_V_PACKED)
-        mr_packed_publish_used(r, run, in_order, v & MR_V_PLATFORM);
+        mr_packed_publish_used(r, run, v & MR_V_PLATFORM);
     else
         mr_split_publish_used(r, run, in_order, v & MR_V_PLATFORM);
     mr_notify_if_wanted(r, true, v);
@@ -201,9 +202,6 @@ device_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
     if (mr_unlikely(r->fault))
         return 0;
     n = pending(r, at, n, v);
-    if (v & MR_V_PACKED &&
-        !mr_packed_is_avail(mr_load(&r->desc.packed[at.pos].flags), at.wrap))
-        n = 0;
     if (!n)
         return 0;
     fresh = fresh_packets(r, pkts, n);

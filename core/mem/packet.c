@@ -192,6 +192,7 @@ mr_pool_create_in(struct mr_arena *arena,
         return mr_error_set(-ENOMEM, "no memory for a packet pool");
     pool->packets = options->packets ? options->packets : POOL_PACKETS;
     pool->room = options->size ? options->size : ROOM;
+    pool->stride = pool_stride(pool->room);
     /* DPDK wants caches well below the pool's size. */
     cache = MR_MIN(options->cache ? options->cache : CACHE,
                    pool->packets * 2 / 3);

@@ -40,12 +40,13 @@ mr_list_element(struct mr_ring *ring, const struct mr_desc *desc, bool write,
 
 /* Reads entry i of an indirect table, which may itself cross regions (S27). */
 static bool
-table_entry(const struct mr_memory *m, uint64_t table, uint32_t i,
+table_entry(const struct mr_ring *r, uint64_t table, uint32_t i,
             struct mr_desc *desc)
 {
     struct mr_seg seg[16];
     MR_ALIGNED(16) uint8_t copy[16];
-    uint32_t n = mr_memory_split(m, table + 16ull * i, sizeof(copy), seg, 16);
+    uint32_t n = mr_memory_split(r->memory, table + 16ull * i, sizeof(copy),
+                                 seg, 16);
     uint32_t at = 0;
 
     if (!n || n > 16)
@@ -54,7 +55,7 @@ table_entry(const struct mr_memory *m, uint64_t table, uint32_t i,
         memcpy(copy + at, seg[k].ptr, seg[k].len);
         at += seg[k].len;
     }
-    *desc = mr_desc_copy(copy);
+    *desc = mr_desc_copy(copy, r->features & MR_F(RING_PACKED));
     return true;
 }
 
@@ -87,7 +88,7 @@ walk_split_table(struct mr_ring *ring, const struct mr_desc *at, bool write,
             list_fail(list, MR_FAULT_NEXT); /* S63 */
         else if (seen == entries)
             list_fail(list, MR_FAULT_LOOP); /* S64 */
-        else if (!table_entry(ring->memory, at->addr, next, &d))
+        else if (!table_entry(ring, at->addr, next, &d))
             list_fail(list, MR_FAULT_ADDRESS);
         else if (d.flags & MR_DESC_INDIRECT)
             list_fail(list, MR_FAULT_INDIRECT); /* S21: nested */
@@ -117,7 +118,7 @@ mr_list_walk_split(struct mr_ring *ring, struct mr_desc d, bool write,
         else if (seen == ring->size)
             list_fail(list, MR_FAULT_LOOP); /* S64 */
         else
-            d = mr_desc_copy(&ring->desc.split[d.id]);
+            d = mr_desc_copy(&ring->desc.split[d.id], false);
     }
 }
 
@@ -132,7 +133,7 @@ walk_packed_table(struct mr_ring *ring, const struct mr_desc *at, bool write,
     if (!entries)
         list_fail(list, MR_FAULT_INDIRECT); /* P68 */
     for (uint32_t i = 0; i < entries && !list->fault; i++) {
-        if (table_entry(ring->memory, at->addr, i, &d))
+        if (table_entry(ring, at->addr, i, &d))
             mr_list_element(ring, &d, write, list, gather);
         else
             list_fail(list, MR_FAULT_ADDRESS);
@@ -158,7 +159,7 @@ mr_list_walk_packed(struct mr_ring *ring, struct mr_pos at, struct mr_desc d,
         if (!(d.flags & MR_DESC_NEXT))
             return true;
         mr_packed_advance(ring, &at, 1);
-        d = mr_desc_copy(&ring->desc.packed[at.pos]);
+        d = mr_desc_copy(&ring->desc.packed[at.pos], true);
         if (list->ndesc == ring->size || !mr_packed_is_avail(d.flags, at.wrap)) {
             mr_ring_break(ring, MR_FAULT_LIST); /* P66, P67 */
             return false;

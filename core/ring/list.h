@@ -30,17 +30,24 @@ struct mr_gather {
     struct mr_seg seg[MR_CHAIN_SEGS];
 };
 
-/* Copies 16 bytes of shared memory in two loads. */
+/* A descriptor from its two halves: the address, and what lies behind it. */
 MR_INLINE struct mr_desc
-mr_desc_copy(const void *shared)
+mr_desc_of(uint64_t addr, uint64_t word, bool packed)
 {
-    const uint64_t *word = shared;
-    uint64_t lo = mr_load(&word[0]);
-    uint64_t hi = mr_load(&word[1]);
+    uint16_t third = (uint16_t)(word >> 32);
+    uint16_t fourth = (uint16_t)(word >> 48);
 
-    /* Both layouts have len in the low half; the two 16-bit words swap. */
-    return (struct mr_desc){lo, (uint32_t)hi, (uint16_t)(hi >> 48),
-                            (uint16_t)(hi >> 32)};
+    return (struct mr_desc){addr, (uint32_t)word, packed ? fourth : third,
+                            packed ? third : fourth};
+}
+
+/* Copies a descriptor of either layout out of shared memory in two loads. */
+MR_INLINE struct mr_desc
+mr_desc_copy(const void *shared, bool packed)
+{
+    const uint64_t *half = shared;
+
+    return mr_desc_of(mr_load(&half[0]), mr_load(&half[1]), packed);
 }
 
 /* Appends the element's bytes to the pieces; sets list->fault otherwise

@@ -9,32 +9,30 @@
 
 #include "base/atomic.h"
 
-/* Stores a 16-bit word that makes everything before it the peer's: avail.idx,
- * used.idx, the flags of a packed head (S50, S52, P56, P58). */
-MR_INLINE void
-mr_order_publish(uint16_t *word, uint16_t value, bool platform)
-{
-    if (platform) {
-        mr_fence_io_write();
-        mr_store(word, value);
-    } else {
-        mr_store_release(word, value);
-    }
-}
+/* Stores a word (16 or 64 bits) that makes everything before it the peer's:
+ * avail.idx, used.idx, the second half of a packed descriptor with its flags
+ * (S50, S52, P56, P58). */
+#define mr_order_publish(word, value, platform)                                \
+    do {                                                                       \
+        if (platform) {                                                        \
+            mr_fence_io_write();                                               \
+            mr_store((word), (value));                                         \
+        } else {                                                               \
+            mr_store_release((word), (value));                                 \
+        }                                                                      \
+    } while (0)
 
-/* Loads such a word; what it covers may be read afterwards (S51, S53, P57,
- * P59). Pairs with the peer's publish. */
-MR_INLINE uint16_t
-mr_order_observe(const uint16_t *word, bool platform)
-{
-    uint16_t value;
-
-    if (!platform)
-        return mr_load_acquire(word);
-    value = mr_load(word);
-    mr_fence_io_read();
-    return value;
-}
+/* Loads such a word into `value`; what it covers may be read afterwards (S51,
+ * S53, P57, P59). Pairs with the peer's publish. */
+#define mr_order_observe(value, word, platform)                                \
+    do {                                                                       \
+        if (platform) {                                                        \
+            (value) = mr_load(word);                                           \
+            mr_fence_io_read();                                                \
+        } else {                                                               \
+            (value) = mr_load_acquire(word);                                   \
+        }                                                                      \
+    } while (0)
 
 /* Between a publish and reading the peer's suppression state (C9; S54, S55,
  * P61, P62). */

@@ -48,65 +48,80 @@ mr_packed_used_flags(uint16_t wrap, bool written)
                       (written ? MR_DESC_WRITE : 0));
 }
 
+/* The second half of a descriptor, len, id and flags, moves as one word: fewer
+ * accesses, and no flags without the id they belong to. */
+MR_INLINE uint64_t *
+mr_packed_word_at(const struct mr_ring *r, uint16_t pos)
+{
+    return (uint64_t *)(void *)&r->desc.packed[pos] + 1;
+}
+
+MR_INLINE uint64_t
+mr_packed_word(uint32_t len, uint16_t id, uint16_t flags)
+{
+    return len | (uint64_t)id << 32 | (uint64_t)flags << 48;
+}
+
 /* ---- Device side ------------------------------------------------------- */
 
+/* Is there a list at `at`? A look without ordering. */
+MR_INLINE bool
+mr_packed_pending(const struct mr_ring *r, struct mr_pos at)
+{
+    uint64_t word = mr_load(mr_packed_word_at(r, at.pos));
+
+    return mr_packed_is_avail((uint16_t)(word >> 48), at.wrap);
+}
+
 /* Copies the head of the next list, if one is available, and steps over one
- * descriptor: the flags first, with acquire, then the rest (P7, P57). */
+ * descriptor: flags, id and length in one acquire load, then the address (P7,
+ * P57). */
 MR_INLINE bool
 mr_packed_head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *desc,
                struct mr_list *list, bool platform)
 {
-    struct mr_packed_desc *d = &r->desc.packed[at->pos];
-    uint16_t flags = mr_order_observe(&d->flags, platform);
+    uint64_t word;
 
-    if (!mr_packed_is_avail(flags, at->wrap))
+    mr_order_observe(word, mr_packed_word_at(r, at->pos), platform);
+    if (!mr_packed_is_avail((uint16_t)(word >> 48), at->wrap))
         return false;
-    *desc = mr_desc_copy(d);
-    desc->flags = flags;
+    *desc = mr_desc_of(mr_load(&r->desc.packed[at->pos].addr), word, true);
     list->id = desc->id;
     list->ndesc = 1;
     mr_packed_advance(r, at, 1);
     return true;
 }
 
-/* Writes a used entry. The first entry's flags are held back until publish, so
+/* Writes a used entry. The first entry of a run is held back until publish, so
  * the driver, which reads in order, sees none of the run before all of it
- * (P20-P25, P53; T9). In-order: only one entry at all (P44, P48). */
+ * (P20-P25, P53; T9). In-order: it is the only one (P44, P48; T13). */
 MR_INLINE void
 mr_packed_use(struct mr_ring *r, struct mr_used_run *run, uint16_t id,
               uint32_t len, uint16_t ndesc, bool in_order)
 {
-    uint16_t flags = mr_packed_used_flags(run->at.wrap, len != 0);
     bool first = run->n++ == 0;
+    uint16_t flags = mr_packed_used_flags(run->at.wrap, len != 0);
 
     if (first) {
         run->first = run->at.pos;
-        run->first_flags = flags;
-    }
-    run->last_id = id;
-    if (!in_order) {
-        struct mr_packed_desc *d = &r->desc.packed[run->at.pos];
-
-        mr_store(&d->len, len);
-        mr_store(&d->id, id);
-        if (!first)
-            mr_store(&d->flags, flags);
+        run->first_word = mr_packed_word(len, id, flags);
+    } else if (in_order) {
+        run->first_word &= ~(0xffffull << 32);
+        run->first_word |= (uint64_t)id << 32;
+    } else {
+        mr_store(mr_packed_word_at(r, run->at.pos),
+                 mr_packed_word(len, id, flags));
     }
     mr_packed_advance(r, &run->at, ndesc);
 }
 
 MR_INLINE void
 mr_packed_publish_used(struct mr_ring *r, struct mr_used_run *run,
-                       bool in_order, bool platform)
+                       bool platform)
 {
-    struct mr_packed_desc *d = &r->desc.packed[run->first];
-
-    if (in_order) {
-        mr_store(&d->len, 0);
-        mr_store(&d->id, run->last_id);
-    }
     r->next_used = run->at;
-    mr_order_publish(&d->flags, run->first_flags, platform); /* P58, P60 */
+    mr_order_publish(mr_packed_word_at(r, run->first), run->first_word,
+                     platform); /* P58, P60 */
 }
 
 /* ---- Driver side ------------------------------------------------------- */
@@ -116,13 +131,13 @@ MR_INLINE bool
 mr_packed_used_at(const struct mr_ring *r, uint32_t *id, uint32_t *len,
                   bool platform)
 {
-    const struct mr_packed_desc *d = &r->desc.packed[r->next_used.pos];
-    uint16_t flags = mr_order_observe(&d->flags, platform);
+    uint64_t word;
 
-    if (!mr_packed_is_used(flags, r->next_used.wrap))
+    mr_order_observe(word, mr_packed_word_at(r, r->next_used.pos), platform);
+    if (!mr_packed_is_used((uint16_t)(word >> 48), r->next_used.wrap))
         return false;
-    *id = mr_load(&d->id);
-    *len = mr_load(&d->len);
+    *id = (uint16_t)(word >> 32);
+    *len = (uint32_t)word;
     return true;
 }
 
@@ -132,29 +147,28 @@ MR_INLINE uint16_t
 mr_packed_add(struct mr_ring *r, const struct mr_desc *element, uint32_t n,
               bool platform)
 {
-    struct mr_packed_desc *head = &r->desc.packed[r->next_avail.pos];
+    uint16_t head = r->next_avail.pos;
     uint16_t id = r->free_head;
-    uint16_t head_flags = 0;
+    uint64_t head_word = 0;
 
     r->free_head = r->slot[id].next;
     r->free_ids--;
     r->free = (uint16_t)(r->free - n);
     for (uint32_t i = 0; i < n; i++) {
-        struct mr_packed_desc *d = &r->desc.packed[r->next_avail.pos];
         uint16_t lap = r->next_avail.wrap ? MR_DESC_AVAIL : MR_DESC_USED;
         uint16_t flags = (uint16_t)(element[i].flags | lap |
                                     (i + 1 < n ? MR_DESC_NEXT : 0));
+        uint64_t word = mr_packed_word(element[i].len, id, flags);
+        uint16_t pos = r->next_avail.pos;
 
-        d->addr = element[i].addr;
-        d->len = element[i].len;
-        d->id = id;
+        mr_store(&r->desc.packed[pos].addr, element[i].addr);
         if (i)
-            mr_store(&d->flags, flags);
+            mr_store(mr_packed_word_at(r, pos), word);
         else
-            head_flags = flags;
+            head_word = word;
         mr_packed_advance(r, &r->next_avail, 1);
     }
-    mr_order_publish(&head->flags, head_flags, platform);
+    mr_order_publish(mr_packed_word_at(r, head), head_word, platform);
     return id;
 }
 

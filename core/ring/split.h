@@ -17,11 +17,11 @@
 
 /* Buffers used since the last publish: private until then. */
 struct mr_used_run {
-    struct mr_pos at;     /* where the next used entry goes */
-    uint32_t n;           /* entries of split rings; lists of packed ones */
-    uint16_t first;       /* packed: position of the first entry */
-    uint16_t first_flags; /* packed: its flags, held back */
-    uint16_t last_id;     /* in-order: the id that stands for all */
+    struct mr_pos at;    /* where the next used entry goes */
+    uint32_t n;          /* lists in the run */
+    uint16_t first;      /* packed: position of the first entry, */
+    uint64_t first_word; /* and its len, id and flags, held back */
+    uint16_t last_id;    /* split in-order: the id that stands for all */
 };
 
 MR_INLINE uint16_t *
@@ -50,9 +50,11 @@ MR_INLINE uint32_t
 mr_split_pending(struct mr_ring *r, struct mr_pos at, uint32_t max,
                  bool platform)
 {
-    uint16_t idx = mr_order_observe(&r->avail.split->idx, platform);
-    uint16_t n = (uint16_t)(idx - at.pos);
+    uint16_t idx;
+    uint16_t n;
 
+    mr_order_observe(idx, &r->avail.split->idx, platform);
+    n = (uint16_t)(idx - at.pos);
     if (mr_unlikely(n > r->size)) {
         mr_ring_break(r, MR_FAULT_AVAIL_INDEX);
         return 0;
@@ -76,7 +78,7 @@ mr_split_head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *desc,
     at->pos++;
     list->id = head;
     list->ndesc = 1;
-    *desc = mr_desc_copy(&r->desc.split[head]);
+    *desc = mr_desc_copy(&r->desc.split[head], false);
     return true;
 }
 
@@ -120,9 +122,11 @@ mr_split_publish_used(struct mr_ring *r, struct mr_used_run *run,
 MR_INLINE uint32_t
 mr_split_used_count(struct mr_ring *r, bool platform)
 {
-    uint16_t idx = mr_order_observe(&r->used.split->idx, platform);
-    uint16_t n = (uint16_t)(idx - r->next_used.pos);
+    uint16_t idx;
+    uint16_t n;
 
+    mr_order_observe(idx, &r->used.split->idx, platform);
+    n = (uint16_t)(idx - r->next_used.pos);
     if (mr_unlikely(n > (uint16_t)(r->next_avail.pos - r->next_used.pos))) {
         mr_ring_break(r, MR_FAULT_USED_INDEX);
         return 0;
