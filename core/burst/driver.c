@@ -388,59 +388,72 @@ tx_table(struct mr_ring *r, struct mr_desc *element, uint32_t n, bool packed)
 
 enum tx_result { TX_ADDED, TX_FULL, TX_NOBUF, TX_NEVER };
 
-/* Any packet: several segments, no headroom, foreign bytes. On TX_ADDED the
- * packet is the ring's (or was copied and freed), else it stays the caller's.
- */
-MR_COLD static enum tx_result
-tx_general(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
+/* A plain packet is one element, its header just before its data. */
+MR_INLINE enum tx_result
+tx_plain(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
+{
+    uint8_t *header = mr_pkt_data(pkt) - r->header;
+    struct mr_desc one = {guest_address(r, header),
+                          r->header + (uint32_t)pkt->data_len, 0, 0};
+
+    if (mr_unlikely(!r->free))
+        return TX_FULL;
+    mr_header_put(header, r->header, 0);
+    add(r, &one, 1, pkt, 0, v);
+    return TX_ADDED;
+}
+
+/* A packet in shared memory of several segments, or without headroom. */
+static enum tx_result
+tx_segments(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
 {
     bool packed = v & MR_V_PACKED;
     /* P32: devices may refuse packed tables of ring size. */
-    uint32_t table_max =
-        r->indirect ? MR_MIN(MR_TABLE_ENTRIES + 0u, r->size - (packed ? 1u : 0u))
-                    : 0;
+    uint32_t most = MR_MIN(MR_TABLE_ENTRIES + 0u, r->size - (packed ? 1u : 0u));
     struct mr_desc element[ELEMENTS_MAX];
-    struct mr_pkt *sent = pkt;
-    enum tx_result result = TX_ADDED;
     uint32_t n;
 
+    if (pkt->nb_segs >= ELEMENTS_MAX)
+        return TX_NEVER;
     if (!r->free)
         return TX_FULL;
-    if (!can_expose(r, pkt)) {
-        sent = mr_pkt_copy(r->pool, pkt);
-        if (!sent)
-            return TX_NOBUF;
-    }
-    if (sent->nb_segs >= ELEMENTS_MAX) {
-        result = TX_NEVER;
-    } else if (n = tx_elements(r, sent, element), n > 1 && n <= table_max) {
+    n = tx_elements(r, pkt, element);
+    if (r->indirect && n > 1 && n <= most) {
         tx_table(r, element, n, packed);
         n = 1;
-    } else if (n > r->free) {
-        result = n > r->size ? TX_NEVER : TX_FULL;
     }
-    if (sent != pkt)
-        mr_pkt_free(result == TX_ADDED ? pkt : sent);
-    if (result == TX_ADDED)
-        add(r, element, n, sent, 0, v);
+    if (n > r->free)
+        return n > r->size ? TX_NEVER : TX_FULL;
+    add(r, element, n, pkt, 0, v);
+    return TX_ADDED;
+}
+
+/* Any packet. On TX_ADDED it is the ring's (or was copied and freed), else it
+ * stays the caller's. */
+MR_COLD static enum tx_result
+tx_general(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
+{
+    enum tx_result result;
+    struct mr_pkt *copy;
+
+    if (can_expose(r, pkt))
+        return tx_segments(r, pkt, v);
+    if (!r->free)
+        return TX_FULL;
+    copy = mr_pkt_copy(r->pool, pkt);
+    if (!copy)
+        return TX_NOBUF;
+    result = is_plain(r, copy) ? tx_plain(r, copy, v) : tx_segments(r, copy, v);
+    mr_pkt_free(result == TX_ADDED ? pkt : copy);
     return result;
 }
 
 MR_INLINE enum tx_result
 tx_packet(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
 {
-    uint8_t *header = mr_pkt_data(pkt) - r->header;
-    struct mr_desc one;
-
     if (mr_unlikely(!is_plain(r, pkt)))
         return tx_general(r, pkt, v);
-    if (!r->free)
-        return TX_FULL;
-    mr_header_put(header, r->header, 0);
-    one = (struct mr_desc){guest_address(r, header),
-                           r->header + (uint32_t)pkt->data_len, 0, 0};
-    add(r, &one, 1, pkt, 0, v);
-    return TX_ADDED;
+    return tx_plain(r, pkt, v);
 }
 
 MR_INLINE uint32_t

@@ -57,10 +57,14 @@ on_sigbus(int sig, siginfo_t *info, void *context)
 {
     int saved = errno;
 
-    (void)sig;
     (void)context;
-    if (!mend(info->si_addr))
-        sigaction(SIGBUS, &before, NULL); /* not ours: happens again, for real */
+    if (info->si_code <= 0 || !mend(info->si_addr)) {
+        /* Not ours: a touch happens again, for real; one that was sent must
+         * be sent again. */
+        sigaction(SIGBUS, &before, NULL);
+        if (info->si_code <= 0)
+            raise(sig);
+    }
     errno = saved;
 }
 

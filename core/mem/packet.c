@@ -147,7 +147,8 @@ pool_headers_get(struct mr_pool *pool, uint32_t cache)
     snprintf(name, sizeof(name), "mr_%u",
              __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED));
     pool->mp = rte_mempool_create_empty(name, pool->packets, element, cache,
-                                        sizeof(priv), SOCKET_ID_ANY, 0);
+                                        sizeof(priv), SOCKET_ID_ANY,
+                                        RTE_MEMPOOL_F_NO_IOVA_CONTIG);
     if (!pool->mp)
         return -rte_errno;
     if (rte_mempool_set_ops_byname(pool->mp, "ring_mp_mc", NULL))

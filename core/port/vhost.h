@@ -41,6 +41,9 @@ int mr_vhost_create(const struct mr_vhost_options *options,
                     struct mr_vhost **vhost);
 /* Frees the port; its gates are closed. Only for on_close. */
 void mr_vhost_destroy(struct mr_vhost *vhost);
+/* 0 when a peer may choose `features` (V131, N5), else EINVAL. MQ comes
+ * without CTRL_VQ, whose queue the front-end serves itself (N102, N103). */
+int mr_vhost_features_check(const struct mr_vhost *vhost, uint64_t features);
 /* The queue that ring r (below 2 * pairs) serves. */
 struct mr_queue *mr_vhost_queue(const struct mr_vhost *vhost, uint32_t r);
 /* Stops ring r: 0 = the data path is out of it, -EAGAIN = a burst still runs,

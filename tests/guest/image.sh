@@ -75,10 +75,7 @@ tmp=$(mktemp -d "$out/tmp.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 
 unpack_kernel
-if [ ! -e "$out/vmlinuz" ]; then
-    ln -s kernel/boot/vmlinuz-* "$tmp/vmlinuz"
-    (cd "$out" && mv -T "$tmp/vmlinuz" vmlinuz)
-fi
+(cd "$out" && ln -sfT kernel/boot/vmlinuz-* vmlinuz)
 # The recipe is part of what it makes: a newer one makes it again.
 if [ ! -e "$out/initrd.gz" ] || [ "$here/init" -nt "$out/initrd.gz" ] ||
     [ "$here/image.sh" -nt "$out/initrd.gz" ]; then

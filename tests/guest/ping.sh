@@ -3,21 +3,22 @@
 # of every kind of size through `moonring run reflect`, from one byte over the
 # last that fits a frame to the largest that IPv4 can carry, in fragments.
 # usage: ping.sh MOONRING_BINARY WORKDIR
+# shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 sizes=(1 56 1472 1473 2960 9000 32768 65507)
 
 ping_all() { # DEVICE_OPTIONS
     local size
-    backend_start
-    backend_wait_socket
+    reflect_start
+    moonring_wait_socket "$sock"
     start_guest "" "$1"
     wait_boot
     for size in "${sizes[@]}"; do
-        ping_peer 3 "$size"
+        ping_peer 3 "$size" -i 0.2
     done
     stop_guest
-    backend_stop TERM
+    moonring_stop
 }
 
 need_guest

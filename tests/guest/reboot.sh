@@ -3,11 +3,12 @@
 # the same guest goes on when its back-end was killed and started again, with
 # QEMU as the one that connects and as the one that listens.
 # usage: reboot.sh MOONRING_BINARY WORKDIR
+# shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 reboot_guest() { # DEVICE_OPTIONS
-    backend_start
-    backend_wait_socket
+    reflect_start
+    moonring_wait_socket "$sock"
     start_guest "" "$1"
     wait_boot
     ping_peer 3 56
@@ -20,62 +21,62 @@ reboot_guest() { # DEVICE_OPTIONS
     wait_boot
     ping_peer 3 1473
     stop_guest
-    backend_stop TERM
+    moonring_stop
 }
 
-restart_backend() {
+restart_reflect() {
     say "moonring is killed and started again"
-    backend_stop KILL
-    backend_start "$@"
+    moonring_kill
+    reflect_start "$@"
 }
 
 # Nothing passes until QEMU has found the new back-end.
 ping_again() {
     wait_until 60 in_guest "ping -c 1 -W 2 $peer" ||
-        fail_with_qemu "no ping after moonring came back"
+        fail "no ping after moonring came back"
     ping_peer 3 56
     ping_peer 3 4000
 }
 
 qemu_reconnects() {
-    backend_start
-    backend_wait_socket
+    reflect_start
+    moonring_wait_socket "$sock"
     start_guest reconnect=1 packed=off
     wait_boot
     ping_peer 3 56
-    restart_backend
+    restart_reflect
     ping_again
     stop_guest
-    backend_stop TERM
+    moonring_stop
 }
 
 qemu_listens() {
     rm -f "$sock"
-    backend_start --client
+    reflect_start --client
     start_guest server=on,wait=off packed=off
     wait_boot
     ping_peer 3 56
-    restart_backend --client
+    restart_reflect --client
     ping_again
     stop_guest
-    backend_stop TERM
+    moonring_stop
 }
 
 # The position in a packed ring dies with the back-end (no in-flight area is
 # negotiated), so here the guest must start its device anew.
 packed_reconnects() {
-    backend_start
-    backend_wait_socket
+    reflect_start
+    moonring_wait_socket "$sock"
     start_guest reconnect=1 packed=on
     wait_boot
     ping_peer 3 56
-    restart_backend
-    backend_wait_socket
+    restart_reflect
+    moonring_wait_socket "$sock"
     monitor system_reset
     wait_boot
     ping_again
     stop_guest
-    backend_stop TERM
+    moonring_stop
 }
 
 need_guest

@@ -1,0 +1,353 @@
+#include "port/vhost.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "ring/fault.h"
+
+enum {
+    PACKETS_PAIR = 4096,   /* of the port's own pool, for each queue pair */
+    PACKETS_MOST = 65536,  /* and together, unless the options say more */
+    POOL_CACHE = 256,
+    CLOSE_TRIES = 32,      /* times a burst's end is waited for by a yield */
+};
+
+/* What is offered unless an option takes it away. LOG_ALL is missing: there is
+ * no dirty log. MAC, STATUS and the control queue itself are the front-end's
+ * (virtio-net 12). */
+static const struct {
+    size_t option;
+    uint64_t bit;
+} choices[] = {
+#define CHOICE(field, name)                                                    \
+    {offsetof(struct mr_vhost_options, field), MR_F(name)}
+    CHOICE(packed, RING_PACKED),
+    CHOICE(mergeable, MRG_RXBUF),
+    CHOICE(in_order, IN_ORDER),
+    CHOICE(indirect, INDIRECT_DESC),
+    CHOICE(event_idx, EVENT_IDX),
+    CHOICE(order_platform, ORDER_PLATFORM),
+    CHOICE(version_1, VERSION_1),
+#undef CHOICE
+};
+
+/* N5: bits that only a VERSION_1 driver can reach. */
+static const uint64_t need_version_1 =
+    MR_F(RING_PACKED) | MR_F(IN_ORDER) | MR_F(ORDER_PLATFORM);
+
+static int
+offer(struct mr_vhost *v, const struct mr_vhost_options *o)
+{
+    uint64_t asked = 0;
+
+    v->offered = MR_F(ANY_LAYOUT) | MR_F(PROTOCOL_FEATURES);
+    /* QEMU takes MQ only together with the queue that controls it (N102). */
+    if (v->port.pairs > 1)
+        v->offered |= MR_F(MQ) | MR_F(CTRL_VQ);
+    for (size_t i = 0; i < MR_COUNT_OF(choices); i++) {
+        int32_t wish =
+            *(const int32_t *)((const char *)o + choices[i].option);
+
+        if (wish < -1 || wish > 1)
+            return mr_error_set(-EINVAL, "%s: a feature option is %d: -1 or 1 "
+                                "to offer it, 0 to leave it out",
+                                v->port.name, wish);
+        v->offered |= wish ? choices[i].bit : 0;
+        asked |= wish > 0 ? choices[i].bit : 0;
+    }
+    if (v->offered & MR_F(VERSION_1))
+        return 0;
+    if (asked & need_version_1)
+        return mr_error_set(-EINVAL, "%s: packed rings, in-order use and "
+                            "platform ordering need VERSION_1: leave it on",
+                            v->port.name);
+    v->offered &= ~need_version_1;
+    return 0;
+}
+
+int
+mr_vhost_features_check(const struct mr_vhost *v, uint64_t features)
+{
+    uint64_t beyond = features & ~v->offered;
+
+    if (beyond)
+        return mr_error_set(-EINVAL, "feature bits %#llx were not offered "
+                            "(V131)", (unsigned long long)beyond);
+    if (features & need_version_1 && !(features & MR_F(VERSION_1)))
+        return mr_error_set(-EINVAL, "feature bits %#llx need VERSION_1 (N5)",
+                            (unsigned long long)(features & need_version_1));
+    return 0;
+}
+
+static struct mr_vhost *
+vhost_of(const struct mr_port *port)
+{
+    return MR_CONTAINER(port, struct mr_vhost, port);
+}
+
+struct mr_queue *
+mr_vhost_queue(const struct mr_vhost *v, uint32_t r)
+{
+    return &v->port.queue[r & 1 ? MR_RX : MR_TX][r / 2];
+}
+
+static struct mr_ring *
+queue_ring(const struct mr_queue *q)
+{
+    uint32_t r = 2u * q->index + (q->direction == MR_RX);
+
+    return &vhost_of(q->port)->ring[r];
+}
+
+static void
+vhost_close(struct mr_port *port)
+{
+    struct mr_vhost *v = vhost_of(port);
+
+    if (v->on_close)
+        v->on_close(v);
+    else
+        mr_vhost_destroy(v);
+}
+
+static bool
+ring_up(const struct mr_vhost *v, uint32_t r)
+{
+    return mr_load(&mr_vhost_queue(v, r)->gate.open) && !v->ring[r].fault;
+}
+
+static int
+vhost_up(const struct mr_port *port)
+{
+    const struct mr_vhost *v = vhost_of(port);
+
+    for (uint32_t i = 0; i < port->pairs; i++)
+        if (ring_up(v, 2 * i) && ring_up(v, 2 * i + 1))
+            return 1;
+    return 0;
+}
+
+static void
+vhost_info(const struct mr_port *port, struct mr_port_info *info)
+{
+    const struct mr_vhost *v = vhost_of(port);
+    uint64_t f = v->features;
+
+    info->features = f;
+    info->protocol_features = v->protocol_features;
+    info->connected = v->connected;
+    info->connects = v->connects;
+    if (!f)
+        return;
+    info->header = mr_net_header_bytes(f);
+    for (uint32_t r = 0; r < 2 * port->pairs && !info->size; r++)
+        info->size = v->ring[r].started ? v->ring[r].size : 0;
+    info->packed = !!(f & MR_F(RING_PACKED));
+    info->mergeable = !!(f & MR_F(MRG_RXBUF));
+    info->in_order = !!(f & MR_F(IN_ORDER));
+    info->indirect = !!(f & MR_F(INDIRECT_DESC));
+    info->event_idx = !!(f & MR_F(EVENT_IDX));
+    info->order_platform = !!(f & MR_F(ORDER_PLATFORM));
+    info->version_1 = !!(f & MR_F(VERSION_1));
+    for (int d = 0; d < 2; d++)
+        if (v->variant[d])
+            snprintf(info->variant[d], sizeof(info->variant[d]), "%s",
+                     v->variant[d]);
+}
+
+static uint32_t
+vhost_fault(const struct mr_queue *queue)
+{
+    return mr_load(&queue_ring(queue)->fault);
+}
+
+/* A burst is short: most closes succeed at once, nearly all within a few
+ * turns of the scheduler. */
+static int
+gate_close(struct mr_gate *gate)
+{
+    int rc = mr_gate_close(gate);
+
+    for (int i = 0; rc && i < CLOSE_TRIES; i++) {
+        sched_yield();
+        rc = mr_gate_close(gate);
+    }
+    return rc;
+}
+
+static uint32_t
+vhost_dump(const struct mr_queue *queue, char *out, uint32_t size)
+{
+    struct mr_ring *ring = queue_ring(queue);
+
+    if (!ring->started)
+        return (uint32_t)snprintf(out, size, "%s: ring is stopped\n",
+                                  queue->port->name);
+    return mr_ring_dump(ring, out, size);
+}
+
+static const struct mr_port_ops vhost_ops = {
+    .kind = MR_PORT_vhost,
+    .close = vhost_close,
+    .up = vhost_up,
+    .info = vhost_info,
+    .fault = vhost_fault,
+    .dump = vhost_dump,
+};
+
+static int
+rings_create(struct mr_vhost *v)
+{
+    uint32_t n = 2 * v->port.pairs;
+
+    v->ring = aligned_alloc(MR_CACHE_LINE, n * sizeof(*v->ring));
+    if (!v->ring)
+        return mr_error_set(-ENOMEM, "%s: no memory for %u rings",
+                            v->port.name, n);
+    memset(v->ring, 0, n * sizeof(*v->ring));
+    return 0;
+}
+
+static int
+pool_create(struct mr_vhost *v, const struct mr_vhost_options *o)
+{
+    uint32_t packets = PACKETS_PAIR * (v->port.pairs + 1);
+    struct mr_pool_options options = {
+        .packets = o->packets ? o->packets : MR_MIN(packets, PACKETS_MOST),
+        .cache = POOL_CACHE,
+    };
+
+    return mr_port_set_pool(&v->port, o->pool, &options);
+}
+
+int
+mr_vhost_create(const struct mr_vhost_options *o, struct mr_vhost **out)
+{
+    struct mr_vhost *v = calloc(1, sizeof(*v));
+    int rc;
+
+    if (!v)
+        return mr_error_set(-ENOMEM, "no memory for a port");
+    rc = mr_port_init(&v->port, &vhost_ops, o->name, o->pairs ? o->pairs : 1);
+    if (rc) {
+        free(v);
+        return rc;
+    }
+    rc = offer(v, o);
+    if (!rc)
+        rc = rings_create(v);
+    if (!rc)
+        rc = pool_create(v, o);
+    if (rc) {
+        mr_vhost_destroy(v);
+        return rc;
+    }
+    *out = v;
+    return 0;
+}
+
+void
+mr_vhost_destroy(struct mr_vhost *v)
+{
+    for (uint32_t r = 0; v->ring && r < 2 * v->port.pairs; r++) {
+        mr_gate_close_wait(&mr_vhost_queue(v, r)->gate);
+        mr_ring_stop(&v->ring[r]);
+    }
+    mr_port_fini(&v->port);
+    mr_memory_destroy(v->memory);
+    free(v->ring);
+    free(v);
+}
+
+int
+mr_vhost_ring_stop(struct mr_vhost *v, uint32_t r)
+{
+    int rc = gate_close(&mr_vhost_queue(v, r)->gate);
+
+    if (!rc && v->ring[r].started)
+        mr_ring_stop(&v->ring[r]);
+    return rc;
+}
+
+void
+mr_vhost_ring_break(struct mr_vhost *v, uint32_t r, enum mr_fault fault)
+{
+    v->ring[r].counters = &mr_vhost_queue(v, r)->counters;
+    mr_ring_break(&v->ring[r], fault);
+}
+
+enum mr_fault
+mr_vhost_ring_fault(const struct mr_vhost *v, uint32_t r)
+{
+    return mr_load(&v->ring[r].fault);
+}
+
+int
+mr_vhost_ring_start(struct mr_vhost *v, uint32_t r,
+                    const struct mr_vhost_ring *setup)
+{
+    struct mr_queue *q = mr_vhost_queue(v, r);
+    bool packed = v->features & MR_F(RING_PACKED);
+    bool event_idx = v->features & MR_F(EVENT_IDX);
+    struct mr_ring_config config = {
+        .features = v->features,
+        .size = setup->size,
+        .base = setup->base,
+        .rx = q->direction == MR_RX,
+        .memory = v->memory,
+        .pool = v->port.pool,
+        .counters = &q->counters,
+        .notify_fd = setup->call_fd,
+    };
+    const char *variant;
+    int rc;
+
+    for (int i = 0; i < 3 && v->memory; i++)
+        config.part[i] = mr_memory_user(
+            v->memory, setup->part[i],
+            mr_ring_part_bytes(packed, event_idx, setup->size, i));
+    rc = mr_ring_start(&v->ring[r], &config);
+    if (rc) {
+        mr_vhost_ring_break(v, r, MR_FAULT_RING_SETUP);
+        return rc;
+    }
+    q->ctx = &v->ring[r];
+    q->burst = mr_burst_select(&v->ring[r], &variant);
+    if (r < 2)
+        v->variant[q->direction] = variant;
+    mr_gate_open(&q->gate);
+    return 0;
+}
+
+uint32_t
+mr_vhost_ring_base(const struct mr_vhost *v, uint32_t r)
+{
+    return mr_ring_base(&v->ring[r]);
+}
+
+int
+mr_vhost_ring_call(struct mr_vhost *v, uint32_t r, int fd)
+{
+    struct mr_queue *q = mr_vhost_queue(v, r);
+    int rc;
+
+    if (!v->ring[r].started)
+        return 0;
+    rc = gate_close(&q->gate);
+    if (rc)
+        return rc;
+    v->ring[r].notify_fd = fd;
+    mr_gate_open(&q->gate);
+    return 0;
+}
+
+void
+mr_vhost_set_memory(struct mr_vhost *v, struct mr_memory *memory)
+{
+    mr_memory_destroy(v->memory);
+    v->memory = memory;
+}

@@ -1,0 +1,55 @@
+/* The moonring program: a Lua state on the control thread that runs the
+ * command line (lua/moonring/cli). Everything else follows from there.
+ *
+ * Owner: control thread. */
+#include <stdio.h>
+
+#include <lauxlib.h>
+
+#include "loop/loop.h"
+#include "port/gate.h"
+#include "run/eal.h"
+#include "run/state.h"
+
+/* main(args) of moonring.cli -> exit status */
+static int
+run_cli(lua_State *L)
+{
+    char **argv = lua_touserdata(L, 1);
+
+    lua_settop(L, 0);
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "moonring.cli");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, "main");
+    lua_newtable(L);
+    for (int i = 0; argv[i]; i++) {
+        lua_pushstring(L, argv[i]);
+        lua_rawseti(L, -2, i);
+    }
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+int
+main(int argc, char **argv)
+{
+    lua_State *L = mr_state_open();
+    int status = 1;
+
+    (void)argc;
+    if (!L)
+        return 1;
+    mr_gate_init();
+    lua_pushcfunction(L, mr_state_traceback);
+    lua_pushcfunction(L, run_cli);
+    lua_pushlightuserdata(L, argv);
+    if (lua_pcall(L, 1, 1, 1) == 0)
+        status = (int)lua_tointeger(L, -1);
+    else
+        fprintf(stderr, "moonring: error: %s\n", lua_tostring(L, -1));
+    lua_close(L);
+    mr_loop_close();
+    mr_eal_stop();
+    return status;
+}

@@ -1,0 +1,71 @@
+-- What the shipped traffic scripts have in common: options, opening ports from
+-- specs, ending with the counters on stdout.
+local mr = require "moonring"
+
+local M = {}
+
+-- A number from a word of the command line, for argparse.
+function M.number(text)
+    local v = tonumber(text)
+    if v and v >= 0 then return v end
+    return nil, ("'%s' is not a number, 0 or more"):format(text)
+end
+
+local function convert_address(kind)
+    return function(text)
+        local v = kind.try(text)
+        return v, not v and ("'%s' is not an address"):format(text) or nil
+    end
+end
+
+M.ip4 = convert_address(mr.ip4)
+M.mac = convert_address(mr.mac)
+
+-- An argument of the command line that is a port spec.
+function M.port(cli, name, text)
+    cli:argument(name):convert(mr.check.port):description(text
+        .. ", e.g. vhost:/tmp/a.sock; 'moonring list ports' names all kinds.")
+end
+
+-- Options that every script takes.
+function M.options(cli)
+    cli:option "--seconds":convert(M.number):argname "<s>"
+        :description "End after that time; without it, on ^C."
+    cli:option "--core":convert(M.number):argname "<n>"
+        :description "CPU for the (first) worker; by default any."
+    cli:flag "--json"
+        :description "At the end, one JSON object a queue on stdout."
+end
+
+-- Waits for the end of the script and shows the counters.
+-- -> nothing | nil, text: what main returns
+function M.finish(args)
+    local why, text = mr.wait { seconds = args.seconds }
+    local rows = mr.stats()
+    print(args.json and rows:json() or tostring(rows))
+    if not why then return nil, text end
+end
+
+-- Receives on whichever of the queues has packets: a turn for each; when all
+-- are idle, waits a moment on one of them. -> index of the queue, packets
+function M.recv_any(queues, burst, last)
+    local n = #queues
+    for step = 1, n do
+        local i = (last + step - 1) % n + 1
+        local got = queues[i]:try_recv(burst)
+        if got > 0 then return i, got end
+    end
+    local i = last % n + 1
+    return i, queues[i]:recv(burst, n == 1 and 0.1 or 0.0001)
+end
+
+-- All queues of a port in one direction.
+function M.queues(port, direction)
+    local out = {}
+    for i = 0, port:queues() - 1 do
+        out[i + 1] = port[direction](port, i)
+    end
+    return out
+end
+
+return M

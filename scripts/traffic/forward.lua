@@ -1,0 +1,35 @@
+-- Forwards packets between two ports, both ways.
+--
+--   moonring run forward SPEC SPEC
+--
+--   $ moonring run forward vhost:/tmp/a.sock vhost:/tmp/b.sock
+--
+-- Two guests with these sockets are on one wire. Each direction is a worker.
+local mr = require "moonring"
+local traffic = require "moonring.traffic"
+
+function configure(cli)
+    traffic.port(cli, "a", "One end")
+    traffic.port(cli, "b", "The other end")
+    traffic.options(cli)
+end
+
+function main(args)
+    local a = assert(mr.open(args.a))
+    local b = assert(mr.open(args.b))
+    local core = args.core
+    assert(mr.task { run = "forward", core = core, args = { a, b } })
+    assert(mr.task { run = "forward", core = core and core + 1,
+        args = { b, a } })
+    return traffic.finish(args)
+end
+
+function forward(from, to)
+    local rx, tx = traffic.queues(from, "rx"), traffic.queues(to, "tx")
+    local burst = mr.burst(64)
+    local i, n = 1, 0
+    while mr.running() do
+        i, n = traffic.recv_any(rx, burst, i)
+        if n > 0 then tx[(i - 1) % #tx + 1]:send(burst) end
+    end
+end

@@ -1,0 +1,943 @@
+/* Hostile drivers against our device side: for every fault of MR_FAULTS what
+ * provokes it, in both layouts and directions, with the legal neighbours.
+ *
+ * A fault of the kind "skip" costs its own buffer only: that comes back with
+ * length 0, packets before and after it flow, and however many there are, the
+ * ring keeps its capacity (hostile-inputs C6). A fault of the kind "broken"
+ * stops the ring: what was taken before it is published, later bursts do
+ * nothing, even when good buffers follow. In both cases nothing is written
+ * outside the buffers. */
+#include "unit/burst/hostile.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+static const uint64_t TABLES = MR_F(INDIRECT_DESC);
+
+/* ---- What breaks a rule ---------------------------------------------------- */
+
+static void
+index_too_far(struct rig *rig, uint32_t by)
+{
+    struct mr_split_avail *avail = rig->peer.part[1];
+
+    avail->idx = (uint16_t)(avail->idx + rig->setup.size + by);
+}
+
+static void
+head_outside(struct rig *rig, uint32_t head)
+{
+    struct mr_split_avail *avail = rig->peer.part[1];
+    uint16_t slot = (uint16_t)(rig->peer.avail.pos % rig->setup.size);
+
+    expose_one(rig, scratch(rig), 100);
+    avail->ring[slot] = (uint16_t)head;
+}
+
+static void
+next_outside(struct rig *rig, uint32_t next)
+{
+    uint16_t id = expose_one(rig, scratch(rig), 100);
+
+    add_flags(rig, last_index(rig, id), MR_DESC_NEXT, (uint16_t)next);
+}
+
+static void
+table_next_outside(struct rig *rig, uint32_t next)
+{
+    put_entry(rig, scratch(rig), 0, scratch(rig) + 1000, 100, MR_DESC_NEXT,
+              (uint16_t)next);
+    put_entry(rig, scratch(rig), 1, scratch(rig) + 1000, 100, 0, 0);
+    expose_table(rig, scratch(rig), 32);
+}
+
+static void
+loop_to_self(struct rig *rig, uint32_t len)
+{
+    uint16_t id = expose_one(rig, scratch(rig), len);
+
+    add_flags(rig, id, MR_DESC_NEXT, id);
+}
+
+static void
+loop_of_two(struct rig *rig, uint32_t len)
+{
+    struct mr_split_desc two[2] = {element(rig, scratch(rig), len),
+                                   element(rig, scratch(rig), len)};
+    uint16_t id = expose(rig, two, 2);
+
+    add_flags(rig, last_index(rig, id), MR_DESC_NEXT, id);
+}
+
+static void
+loop_in_table(struct rig *rig, uint32_t len)
+{
+    put_entry(rig, scratch(rig), 0, scratch(rig) + 1000, len, MR_DESC_NEXT, 1);
+    put_entry(rig, scratch(rig), 1, scratch(rig) + 1000, len, MR_DESC_NEXT, 0);
+    expose_table(rig, scratch(rig), 32);
+}
+
+static void
+follower_missing(struct rig *rig, uint32_t n)
+{
+    struct mr_split_desc desc[4];
+
+    for (uint32_t i = 0; i < n; i++)
+        desc[i] = element(rig, scratch(rig), 100);
+    expose(rig, desc, n);
+    add_flags(rig, last_index(rig, 0), MR_DESC_NEXT, 0);
+}
+
+static void
+list_fills_ring(struct rig *rig, uint32_t len)
+{
+    struct mr_split_desc desc[PEER_PARTS];
+
+    for (uint32_t i = 0; i < rig->setup.size; i++)
+        desc[i] = element(rig, scratch(rig), len);
+    expose(rig, desc, rig->setup.size);
+    add_flags(rig, last_index(rig, 0), MR_DESC_NEXT, 0);
+}
+
+static void
+table_of_bytes(struct rig *rig, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < 17; i++)
+        put_entry(rig, scratch(rig), i, scratch(rig) + 1000, 4,
+                  rig->peer.packed ? 0 : MR_DESC_NEXT, (uint16_t)(i + 1));
+    expose_table(rig, scratch(rig), bytes);
+}
+
+static void
+table_with_next(struct rig *rig, uint32_t unused)
+{
+    struct mr_split_desc two[2] = {
+        {scratch(rig), 16, MR_DESC_INDIRECT, 0},
+        element(rig, scratch(rig) + 1000, 100),
+    };
+
+    (void)unused;
+    put_entry(rig, scratch(rig), 0, scratch(rig) + 1000, 100, 0, 0);
+    expose(rig, two, 2);
+}
+
+/* P29: a chain whose last descriptor is a table. */
+static void
+chain_with_table(struct rig *rig, uint32_t unused)
+{
+    struct mr_split_desc two[2] = {
+        element(rig, scratch(rig) + 1000, 100),
+        {scratch(rig), 16, MR_DESC_INDIRECT, 0},
+    };
+
+    (void)unused;
+    put_entry(rig, scratch(rig), 0, scratch(rig) + 1000, 100, 0, 0);
+    expose(rig, two, 2);
+}
+
+static void
+table_nested(struct rig *rig, uint32_t unused)
+{
+    (void)unused;
+    put_entry(rig, scratch(rig), 0, scratch(rig) + 32, 16, MR_DESC_INDIRECT,
+              0);
+    put_entry(rig, scratch(rig), 2, scratch(rig) + 1000, 100, 0, 0);
+    expose_table(rig, scratch(rig), 16);
+}
+
+static void
+address_outside(struct rig *rig, uint32_t len)
+{
+    expose_one(rig, OUTSIDE, len);
+}
+
+static void
+address_zero(struct rig *rig, uint32_t len)
+{
+    expose_one(rig, 0, len);
+}
+
+static void
+address_wraps(struct rig *rig, uint32_t len)
+{
+    expose_one(rig, UINT64_MAX - 50, len);
+}
+
+/* The start is good, the end is not. */
+static void
+end_outside(struct rig *rig, uint32_t len)
+{
+    expose_one(rig, scratch(rig) + rig->setup.slab - 40, len);
+}
+
+static void
+second_part_outside(struct rig *rig, uint32_t len)
+{
+    struct mr_split_desc two[2] = {element(rig, scratch(rig), 100),
+                                   element(rig, OUTSIDE, len)};
+
+    expose(rig, two, 2);
+}
+
+static void
+table_outside(struct rig *rig, uint32_t bytes)
+{
+    expose_table(rig, OUTSIDE, bytes);
+}
+
+static void
+table_end_outside(struct rig *rig, uint32_t bytes)
+{
+    uint64_t at = scratch(rig) + rig->setup.slab - 24;
+
+    put_entry(rig, at, 0, scratch(rig), 100, MR_DESC_NEXT, 1);
+    expose_table(rig, at, bytes);
+}
+
+static void
+table_entry_outside(struct rig *rig, uint32_t len)
+{
+    put_entry(rig, scratch(rig), 0, scratch(rig) + 1000, 100,
+              rig->peer.packed ? 0 : MR_DESC_NEXT, 1);
+    put_entry(rig, scratch(rig), 1, OUTSIDE, len, 0, 0);
+    expose_table(rig, scratch(rig), 32);
+}
+
+static void
+wrong_direction(struct rig *rig, uint32_t len)
+{
+    struct mr_split_desc d = element(rig, scratch(rig), len);
+
+    d.flags ^= MR_DESC_WRITE;
+    expose(rig, &d, 1);
+}
+
+/* The part number `at` of three turns round. */
+static void
+mixed_directions(struct rig *rig, uint32_t at)
+{
+    struct mr_split_desc d[3];
+
+    for (int i = 0; i < 3; i++)
+        d[i] = element(rig, scratch(rig) + 100 * i, 100);
+    d[at].flags ^= MR_DESC_WRITE;
+    expose(rig, d, 3);
+}
+
+static void
+mixed_in_table(struct rig *rig, uint32_t len)
+{
+    struct mr_split_desc d = {scratch(rig) + 1000, len, 0, 0};
+
+    put_entry(rig, scratch(rig), 0, scratch(rig) + 1000, 100,
+              rig->peer.packed ? 0 : MR_DESC_NEXT, 1);
+    put_entry(rig, scratch(rig), 1, scratch(rig) + 1000, 100, 0, 0);
+    peer_memory_read(&rig->guest, scratch(rig) + 16, &d, 16);
+    if (rig->peer.packed)
+        d.next ^= MR_DESC_WRITE; /* where a packed descriptor has its flags */
+    else
+        d.flags ^= MR_DESC_WRITE;
+    peer_memory_write(&rig->guest, scratch(rig) + 16, &d, 16);
+    expose_table(rig, scratch(rig), 32);
+}
+
+static void
+many_parts(struct rig *rig, uint32_t n)
+{
+    struct mr_split_desc desc[PEER_PARTS];
+
+    write_frame(rig, scratch(rig), 60);
+    for (uint32_t i = 0; i < n; i++)
+        desc[i] = element(rig, scratch(rig), 4);
+    expose(rig, desc, n);
+}
+
+static void
+many_entries(struct rig *rig, uint32_t n)
+{
+    write_frame(rig, scratch(rig) + 16 * n, 60);
+    for (uint32_t i = 0; i < n; i++)
+        put_entry(rig, scratch(rig), i, scratch(rig) + 16 * n, 4,
+                  !rig->peer.packed && i + 1 < n ? MR_DESC_NEXT : 0,
+                  (uint16_t)(i + 1));
+    expose_table(rig, scratch(rig), 16 * n);
+}
+
+static void
+of_length(struct rig *rig, uint32_t len)
+{
+    write_frame(rig, scratch(rig), 60);
+    expose_one(rig, scratch(rig), len);
+}
+
+static void
+of_two_lengths(struct rig *rig, uint32_t len)
+{
+    struct mr_split_desc two[2] = {element(rig, scratch(rig), 0),
+                                   element(rig, scratch(rig), len)};
+
+    write_frame(rig, scratch(rig), 60);
+    expose(rig, two, 2);
+}
+
+/* Parts of 64 MiB each, all of them the same memory; the last has `rest`
+ * bytes. 64 of them are 2^32 (C14). */
+static void
+beyond_32_bits(struct rig *rig, uint32_t rest)
+{
+    struct mr_split_desc desc[65];
+
+    write_frame(rig, scratch(rig), 60);
+    for (int i = 0; i < 64; i++)
+        desc[i] = element(rig, scratch(rig), 64 << 20);
+    desc[64] = element(rig, scratch(rig), rest);
+    expose(rig, desc, 65);
+}
+
+/* flags | gso_type << 8 | 0x10000 to lay the header over two parts. */
+static void
+header_says(struct rig *rig, uint32_t what)
+{
+    uint8_t word[2] = {(uint8_t)what, (uint8_t)(what >> 8)};
+    struct mr_split_desc two[2] = {element(rig, scratch(rig), 1),
+                                   element(rig, scratch(rig) + 1, 71)};
+
+    write_frame(rig, scratch(rig), 60);
+    peer_memory_write(&rig->guest, scratch(rig), word, 2);
+    if (what >> 16)
+        expose(rig, two, 2);
+    else
+        expose_one(rig, scratch(rig), 72);
+}
+
+#define SPLIT_BOTH (ON_SPLIT | TO_BOTH)
+#define PACKED_BOTH (ON_PACKED | TO_BOTH)
+#define ALL (ON_BOTH | TO_BOTH)
+#define RX (ON_BOTH | TO_RX)
+#define TX (ON_BOTH | TO_TX)
+
+static const struct row rows[] = {
+    {MR_FAULT_AVAIL_INDEX, "by_one", SPLIT_BOTH | UNSEEN, index_too_far, 1,
+     0, 0, 0},
+    {MR_FAULT_AVAIL_INDEX, "by_half_of_all", SPLIT_BOTH | UNSEEN,
+     index_too_far, 32768, 0, 0, 0},
+    {MR_FAULT_HEAD, "size", SPLIT_BOTH, head_outside, 16, 0, 0, 0},
+    {MR_FAULT_HEAD, "ffff", SPLIT_BOTH, head_outside, 0xffff, 0, 0, 0},
+    {MR_FAULT_NEXT, "size", SPLIT_BOTH, next_outside, 16, 0, 0, 0},
+    {MR_FAULT_NEXT, "ffff", SPLIT_BOTH, next_outside, 0xffff, 0, 0, 0},
+    {MR_FAULT_NEXT, "table_end", SPLIT_BOTH, table_next_outside, 2, TABLES, 0,
+     0},
+    {MR_FAULT_NEXT, "table_ffff", SPLIT_BOTH, table_next_outside, 0xffff,
+     TABLES, 0, 0},
+    {MR_FAULT_LOOP, "self", SPLIT_BOTH, loop_to_self, 100, 0, 0, 0},
+    {MR_FAULT_LOOP, "self_empty", SPLIT_BOTH, loop_to_self, 0, 0, 0, 0},
+    {MR_FAULT_LOOP, "two", SPLIT_BOTH, loop_of_two, 10, 0, 0, 0},
+    {MR_FAULT_LOOP, "two_empty", SPLIT_BOTH, loop_of_two, 0, 0, 0, 0},
+    {MR_FAULT_LOOP, "table", SPLIT_BOTH, loop_in_table, 10, TABLES, 0, 0},
+    {MR_FAULT_LOOP, "table_empty", SPLIT_BOTH, loop_in_table, 0, TABLES, 0, 0},
+    {MR_FAULT_LIST, "follower", PACKED_BOTH, follower_missing, 1, 0, 0, 0},
+    {MR_FAULT_LIST, "follower_4", PACKED_BOTH, follower_missing, 4, 0, 0, 0},
+    {MR_FAULT_LIST, "endless", PACKED_BOTH | ALONE, list_fills_ring, 4, 0, 0,
+     0},
+    {MR_FAULT_LIST, "endless_empty", PACKED_BOTH | ALONE, list_fills_ring, 0,
+     0, 0, 0},
+    {MR_FAULT_INDIRECT, "no_feature", ALL, table_of_bytes, 16, 0, 0, 0},
+    {MR_FAULT_INDIRECT, "empty", ALL, table_of_bytes, 0, TABLES, 0, 0},
+    {MR_FAULT_INDIRECT, "bytes_8", ALL, table_of_bytes, 8, TABLES, 0, 0},
+    {MR_FAULT_INDIRECT, "bytes_17", ALL, table_of_bytes, 17, TABLES, 0, 0},
+    {MR_FAULT_INDIRECT, "too_long", ALL, table_of_bytes, 16 * 17, TABLES, 0,
+     0},
+    {MR_FAULT_INDIRECT, "huge", ALL, table_of_bytes, 0xfffffff0, TABLES, 0, 0},
+    {MR_FAULT_INDIRECT, "with_next", ALL, table_with_next, 0, TABLES, 0, 0},
+    {MR_FAULT_INDIRECT, "in_chain", PACKED_BOTH, chain_with_table, 0, TABLES,
+     0, 0},
+    {MR_FAULT_INDIRECT, "nested", SPLIT_BOTH, table_nested, 0, TABLES, 0, 0},
+    {MR_FAULT_ADDRESS, "outside", ALL, address_outside, 100, 0, 0, 0},
+    {MR_FAULT_ADDRESS, "outside_empty", ALL, address_outside, 0, 0, 0, 0},
+    {MR_FAULT_ADDRESS, "outside_huge", ALL, address_outside, UINT32_MAX, 0, 0,
+     0},
+    {MR_FAULT_ADDRESS, "null", ALL, address_zero, 100, 0, 0, 0},
+    {MR_FAULT_ADDRESS, "wraps", ALL, address_wraps, 100, 0, 0, 0},
+    {MR_FAULT_ADDRESS, "end", ALL, end_outside, 41, 0, 0, 0},
+    {MR_FAULT_ADDRESS, "end_huge", ALL, end_outside, UINT32_MAX, 0, 0, 0},
+    {MR_FAULT_ADDRESS, "second", ALL, second_part_outside, 100, 0, 0, 0},
+    {MR_FAULT_ADDRESS, "second_empty", ALL, second_part_outside, 0, 0, 0, 0},
+    {MR_FAULT_ADDRESS, "table", ALL, table_outside, 32, TABLES, 0, 0},
+    {MR_FAULT_ADDRESS, "table_end", ALL, table_end_outside, 32, TABLES, 0, 0},
+    {MR_FAULT_ADDRESS, "entry", ALL, table_entry_outside, 100, TABLES, 0, 0},
+    {MR_FAULT_ADDRESS, "entry_empty", ALL, table_entry_outside, 0, TABLES, 0,
+     0},
+    {MR_FAULT_DIRECTION, "whole", ALL, wrong_direction, 100, 0, 0, 0},
+    {MR_FAULT_DIRECTION, "empty", ALL, wrong_direction, 0, 0, 0, 0},
+    {MR_FAULT_DIRECTION, "first", ALL, mixed_directions, 0, 0, 0, 0},
+    {MR_FAULT_DIRECTION, "middle", ALL, mixed_directions, 1, 0, 0, 0},
+    {MR_FAULT_DIRECTION, "last", ALL, mixed_directions, 2, 0, 0, 0},
+    {MR_FAULT_DIRECTION, "table", ALL, mixed_in_table, 100, TABLES, 0, 0},
+    {MR_FAULT_SEGMENTS, "chain", ALL, many_parts, 257, 0, 512, 0},
+    {MR_FAULT_SEGMENTS, "chain_300", ALL, many_parts, 300, 0, 512, 0},
+    {MR_FAULT_SEGMENTS, "table", ALL, many_entries, 257, TABLES, 512, 8192},
+    {MR_FAULT_RUNT, "nothing", ALL, of_length, 0, 0, 0, 0},
+    {MR_FAULT_RUNT, "one", ALL, of_length, 1, 0, 0, 0},
+    {MR_FAULT_RUNT, "header_less_one", ALL, of_length, 11, 0, 0, 0},
+    {MR_FAULT_RUNT, "header", RX, of_length, 12, 0, 0, 0},
+    {MR_FAULT_RUNT, "header_and_one", RX, of_length, 13, 0, 0, 0},
+    {MR_FAULT_RUNT, "short_of_ethernet", RX, of_length, 25, 0, 0, 0},
+    {MR_FAULT_RUNT, "empties", ALL, of_two_lengths, 0, 0, 0, 0},
+    {MR_FAULT_RUNT, "empty_and_few", ALL, of_two_lengths, 11, 0, 0, 0},
+    {MR_FAULT_RUNT, "header_mrg", ALL, of_length, 11, MR_F(MRG_RXBUF), 0, 0},
+    {MR_FAULT_GIANT, "by_one", RX, of_length, 12 + MR_FRAME_MAX + 1, 0, 0,
+     80000},
+    {MR_FAULT_GIANT, "2_32", RX, beyond_32_bits, 0, 0, 128, 64 << 20},
+    {MR_FAULT_GIANT, "2_32_and_few", RX, beyond_32_bits, 100, 0, 128,
+     64 << 20},
+    {MR_FAULT_OFFLOAD, "csum", RX, header_says, 0x0001, 0, 0, 0},
+    {MR_FAULT_OFFLOAD, "tcp4", RX, header_says, 0x0100, 0, 0, 0},
+    {MR_FAULT_OFFLOAD, "tcp4_csum", RX, header_says, 0x0101, 0, 0, 0},
+    {MR_FAULT_OFFLOAD, "udp", RX, header_says, 0x0300, 0, 0, 0},
+    {MR_FAULT_OFFLOAD, "ecn", RX, header_says, 0x8000, 0, 0, 0},
+    {MR_FAULT_OFFLOAD, "unknown", RX, header_says, 0x7f00, 0, 0, 0},
+    {MR_FAULT_OFFLOAD, "in_pieces", RX, header_says, 0x10101, 0, 0, 0},
+};
+
+/* ---- What then must happen ----------------------------------------------------- */
+
+static struct mr_pkt *pkts[MR_BURST_MAX];
+
+/* n good frames through the ring, around what lies in it already. */
+static uint32_t
+good_in(struct rig *rig, uint32_t n)
+{
+    uint8_t frame[60];
+    uint32_t i = 0;
+
+    frame_fill(frame, 60, 0);
+    while (i < n && (rig->setup.rx
+                         ? peer_send(&rig->peer, &WHOLE, frame, 60)
+                         : peer_post(&rig->peer, &WHOLE, 1600)) == 1)
+        i++;
+    return i;
+}
+
+/* One burst of n packets either way; how many crossed. */
+static uint32_t
+burst(struct rig *rig, uint32_t n)
+{
+    uint32_t done;
+
+    if (rig->setup.rx) {
+        done = rig->burst(&rig->ring, pkts, n);
+        for (uint32_t i = 0; i < done; i++)
+            assert_true(frame_packet_same(pkts[i], 60, 0));
+        mr_pkts_free(pkts, done);
+        return done;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        pkts[i] = frame_packet(rig->pool, 60, 0);
+    done = rig->burst(&rig->ring, pkts, n);
+    mr_pkts_free(pkts + done, n - done);
+    return done;
+}
+
+/* Takes back what is used: *good buffers with a packet, *unused without. A
+ * receive buffer tells by its length; of transmit buffers a bad one has no
+ * slab. */
+static void
+collect(struct rig *rig, uint32_t *good, uint32_t *unused)
+{
+    struct peer_done done;
+    int rc;
+
+    *good = *unused = 0;
+    while ((rc = peer_reap(&rig->peer, &done)) == 1) {
+        bool bad = done.record.slab == UINT32_MAX;
+
+        if (bad || (!rig->setup.rx && !done.len))
+            ++*unused;
+        else
+            ++*good;
+        if (!bad)
+            rig->peer.slabs.free[rig->peer.slabs.nfree++] = done.record.slab;
+    }
+    if (rc < 0)
+        fail_msg("peer: %s", rig->peer.error);
+}
+
+/* The bad buffer in the middle of one burst. */
+static void
+skipped_in_the_middle(struct rig *rig, const struct row *row)
+{
+    uint32_t good, unused;
+
+    assert_int_equal(good_in(rig, 2), 2);
+    row->bad(rig, row->arg);
+    assert_int_equal(good_in(rig, 2), 2);
+    rig_seal(rig);
+    assert_int_equal(burst(rig, rig->setup.rx ? 8 : 4), 4);
+    if (!rig_seal_check(rig, !rig->setup.rx))
+        fail_msg("%s", rig->error);
+    collect(rig, &good, &unused);
+    assert_int_equal(good, 4);
+    assert_int_equal(unused, 1);
+    check_faults(rig, row->fault, 1);
+}
+
+/* C6: after more bad buffers than the ring has entries, and with the counters
+ * telling, it still takes as many good ones as ever. */
+static void
+capacity_is_kept(struct rig *rig, const struct row *row)
+{
+    uint32_t good, unused, n = rig->setup.size > 64 ? 8 : rig->setup.size + 3;
+    uint32_t most = MR_MIN(rig->setup.size, (uint32_t)MR_BURST_MAX);
+
+    for (uint32_t i = 0; i < n; i++) {
+        row->bad(rig, row->arg);
+        if (!rig->setup.rx)
+            good_in(rig, 1);
+        assert_int_equal(burst(rig, 1), !rig->setup.rx);
+        collect(rig, &good, &unused);
+        assert_int_equal(unused, 1);
+    }
+    check_faults(rig, row->fault, 1 + n);
+    assert_int_equal(rig->counters.skipped, 1 + n);
+    assert_int_equal(good_in(rig, most), most);
+    assert_int_equal(burst(rig, most), most);
+    collect(rig, &good, &unused);
+    assert_int_equal(good, most);
+    assert_int_equal(rig->counters.packets, 4 + most + (rig->setup.rx ? 0 : n));
+}
+
+static void
+skipped(struct rig *rig, const struct row *row)
+{
+    skipped_in_the_middle(rig, row);
+    capacity_is_kept(rig, row);
+    assert_int_equal(rig->ring.fault, MR_FAULT_NONE);
+}
+
+/* Nothing may change any more, whatever is offered and asked for. */
+static void
+stays_broken(struct rig *rig, enum mr_fault fault)
+{
+    assert_int_equal(rig->ring.fault, fault);
+    rig_notified(rig);
+    rig_seal(rig);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(burst(rig, 4), 0);
+    assert_memory_equal(rig->guest.map, rig->snapshot, rig->guest.size);
+    assert_int_equal(rig_notified(rig), 0);
+    check_faults(rig, fault, 1);
+}
+
+static void
+broken(struct rig *rig, const struct row *row)
+{
+    bool around = !(row->where & ALONE);
+    uint32_t before = row->where & UNSEEN || !around ? 0 : 2;
+
+    if (around)
+        good_in(rig, 2);
+    row->bad(rig, row->arg);
+    if (around && !(row->where & UNSEEN) && row->fault != MR_FAULT_LIST)
+        good_in(rig, 2); /* behind a LIST they would be its followers */
+    rig_seal(rig);
+    assert_int_equal(burst(rig, 8), before);
+    if (!rig_seal_check(rig, !rig->setup.rx))
+        fail_msg("%s", rig->error);
+    assert_int_equal(rig->counters.packets, before);
+    stays_broken(rig, row->fault);
+}
+
+static void
+hostile(void **state)
+{
+    const struct trial *t = *state;
+    const struct row *row = t->row;
+    struct rig rig;
+
+    open_trial(&rig, t, false);
+    if (mr_fault_row(row->fault)->broken)
+        broken(&rig, row);
+    else
+        skipped(&rig, row);
+    close_trial(&rig);
+}
+
+/* ---- Rows that need a test of their own ------------------------------------------ */
+
+/* N42: dropped and counted, never cut; a smaller one goes into the buffer. */
+static void
+ROOM_one_buffer_too_small(void **state)
+{
+    for (int i = 0; i < 4; i++) {
+        struct row row = {.features = i & 2 ? MR_F(MRG_RXBUF) : 0, .size = 1};
+        struct trial t = {&row, i & 1, false};
+        uint32_t unused = 0, len;
+        uint8_t frame[PEER_FRAME_MAX];
+        struct rig rig;
+
+        (void)state;
+        open_trial(&rig, &t, false);
+        peer_post(&rig.peer, &WHOLE, 12 + 100);
+        pkts[0] = frame_packet(rig.pool, 101, 7);
+        pkts[1] = frame_packet(rig.pool, 100, 8);
+        if (i & 2) { /* N41: more buffers may come, so it waits */
+            assert_int_equal(rig.burst(&rig.ring, pkts, 1), 0);
+            assert_int_equal(peer_receive(&rig.peer, frame, &len, &unused), 0);
+            mr_pkts_free(pkts, 1);
+            pkts[0] = pkts[1];
+            assert_int_equal(rig.burst(&rig.ring, pkts, 1), 1);
+            check_faults(&rig, MR_FAULT_ROOM, 0);
+        } else {
+            assert_int_equal(rig.burst(&rig.ring, pkts, 2), 2);
+            check_faults(&rig, MR_FAULT_ROOM, 1);
+            assert_int_equal(rig.counters.oversize, 1);
+        }
+        assert_int_equal(rig.counters.packets, 1);
+        assert_int_equal(peer_receive(&rig.peer, frame, &len, &unused), 1);
+        assert_int_equal(len, 100);
+        assert_true(frame_same(frame, len, 8));
+        assert_int_equal(unused, 0);
+        close_trial(&rig);
+    }
+}
+
+/* A packet that more buffers than one packet may have would be needed for. */
+static void
+ROOM_mergeable_buffers_too_small(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        struct row row = {.features = MR_F(MRG_RXBUF), .size = 512};
+        struct trial t = {&row, i & 1, false};
+        struct rig rig;
+
+        (void)state;
+        open_trial(&rig, &t, false);
+        while (peer_post(&rig.peer, &WHOLE, 13) == 1)
+            ;
+        pkts[0] = frame_packet(rig.pool, 13 * MR_CHAIN_SEGS - 12 + 1, 7);
+        pkts[1] = frame_packet(rig.pool, 13 * MR_CHAIN_SEGS - 12, 8);
+        assert_int_equal(rig.burst(&rig.ring, pkts, 2), 2);
+        check_faults(&rig, MR_FAULT_ROOM, 1);
+        assert_int_equal(rig.counters.packets, 1);
+        assert_int_equal(rig.ring.fault, MR_FAULT_NONE);
+        close_trial(&rig);
+    }
+}
+
+/* N41, N37: with too few buffers nothing is exposed, and nothing lost. */
+static void
+N41_no_partial_packet_is_exposed(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        struct row row = {.features = MR_F(MRG_RXBUF), .size = 8};
+        struct trial t = {&row, i & 1, false};
+        uint32_t unused = 0, len;
+        uint8_t frame[PEER_FRAME_MAX];
+        struct rig rig;
+
+        (void)state;
+        open_trial(&rig, &t, false);
+        for (int k = 0; k < 3; k++)
+            peer_post(&rig.peer, &WHOLE, 100);
+        pkts[0] = frame_packet(rig.pool, 350, 3);
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(rig.burst(&rig.ring, pkts, 1), 0);
+        assert_int_equal(peer_receive(&rig.peer, frame, &len, &unused), 0);
+        peer_post(&rig.peer, &WHOLE, 100);
+        assert_int_equal(rig.burst(&rig.ring, pkts, 1), 1);
+        assert_int_equal(peer_receive(&rig.peer, frame, &len, &unused), 1);
+        assert_int_equal(len, 350);
+        assert_true(frame_same(frame, 350, 3));
+        assert_int_equal(unused, 0);
+        close_trial(&rig);
+    }
+}
+
+static void
+RING_SETUP_is_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct row row = {0};
+        struct trial t = {&row, i & 1, true};
+        struct mr_ring ring = {0};
+        struct rig rig;
+
+        open_trial(&rig, &t, false);
+        rig.config.part[0] = (uint8_t *)rig.config.part[0] + 8;
+        assert_int_equal(mr_ring_start(&ring, &rig.config), -EINVAL);
+        close_trial(&rig);
+    }
+}
+
+/* The handler that the guard installed; cmocka puts its own over it. */
+static struct sigaction guard;
+
+static int
+setup(void **state)
+{
+    struct mr_memory *none;
+
+    if (mr_memory_create(NULL, NULL, 0, &none))
+        return -1;
+    mr_memory_destroy(none);
+    return sigaction(SIGBUS, NULL, &guard) || eal_setup(state);
+}
+
+/* V62: the file shrinks under us; the burst reads zeros and goes on. */
+static void
+MEMORY_LOST_is_survived_and_told(void **state)
+{
+    (void)state;
+    sigaction(SIGBUS, &guard, NULL);
+    for (int i = 0; i < 4; i++) {
+        struct row row = {.slab = 65536};
+        struct trial t = {&row, i & 1, i & 2};
+        struct rig rig;
+
+        open_trial(&rig, &t, false);
+        good_in(&rig, 4);
+        assert_int_equal(rig.memory->lost, 0);
+        assert_int_equal(ftruncate(rig.guest.fd, 0), 0);
+        for (int k = 0; k < 4; k++) {
+            uint32_t n = 4;
+
+            if (t.rx) {
+                n = rig.burst(&rig.ring, pkts, n);
+                mr_pkts_free(pkts, n);
+                continue;
+            }
+            for (uint32_t j = 0; j < n; j++)
+                pkts[j] = frame_packet(rig.pool, 60, 0);
+            n = rig.burst(&rig.ring, pkts, 4);
+            mr_pkts_free(pkts + n, 4 - n);
+        }
+        assert_int_equal(rig.memory->lost, 1);
+        close_trial(&rig);
+    }
+}
+
+/* ---- Legal neighbours ------------------------------------------------------------- */
+
+/* What looks bad and is not: one packet comes out of it. */
+struct legal {
+    const char *name;
+    uint32_t where;
+    void (*put)(struct rig *rig, uint32_t arg);
+    uint32_t arg;
+    uint32_t len; /* of the packet */
+    uint32_t size, slab;
+};
+
+static void
+unknown_flags(struct rig *rig, uint32_t flags)
+{
+    uint16_t id;
+
+    write_frame(rig, scratch(rig), 60);
+    id = expose_one(rig, scratch(rig), 72);
+    add_flags(rig, last_index(rig, id), (uint16_t)flags, 0);
+}
+
+static void
+table_unknown_flags(struct rig *rig, uint32_t flags)
+{
+    write_frame(rig, scratch(rig) + 1000, 60);
+    put_entry(rig, scratch(rig), 0, scratch(rig) + 1000, 72, (uint16_t)flags,
+              0xffff);
+    expose_table(rig, scratch(rig), 16);
+}
+
+/* C2, C16: empty parts with good addresses count for nothing. */
+static void
+empty_parts(struct rig *rig, uint32_t n)
+{
+    struct mr_split_desc desc[20];
+
+    write_frame(rig, scratch(rig), 60);
+    for (uint32_t i = 0; i < n; i++)
+        desc[i] = element(rig, scratch(rig) + 100, 0);
+    desc[n / 2] = element(rig, scratch(rig), 72);
+    expose(rig, desc, n);
+}
+
+/* S22: the entries of a split table may follow each other in any order. */
+static void
+table_backwards(struct rig *rig, uint32_t at)
+{
+    uint64_t table = scratch(rig) + at;
+
+    write_frame(rig, scratch(rig) + 1000, 60);
+    put_entry(rig, table, 0, scratch(rig) + 1000, 10, MR_DESC_NEXT, 2);
+    put_entry(rig, table, 2, scratch(rig) + 1010, 30, MR_DESC_NEXT, 1);
+    put_entry(rig, table, 1, scratch(rig) + 1040, 32, 0, 0);
+    expose_table(rig, table, 48);
+}
+
+/* A table at an odd address is nowhere forbidden. */
+static void
+table_at(struct rig *rig, uint32_t at)
+{
+    uint64_t table = scratch(rig) + at;
+
+    write_frame(rig, scratch(rig) + 1000, 60);
+    put_entry(rig, table, 0, scratch(rig) + 1000, 72, 0, 0);
+    expose_table(rig, table, 16);
+}
+
+static const struct legal legals[] = {
+    {"RUNT_shortest", ON_BOTH, of_length, 12 + 14, 14, 0, 0},
+    {"GIANT_longest", ON_BOTH, of_length, 12 + MR_FRAME_MAX, MR_FRAME_MAX, 0,
+     80000},
+    {"SEGMENTS_256", ON_BOTH, many_parts, 256, 4 * 256 - 12, 512, 0},
+    {"SEGMENTS_256_table", ON_BOTH, many_entries, 256, 4 * 256 - 12, 512,
+     8192},
+    {"INDIRECT_table_of_16", ON_BOTH, many_entries, 16, 4 * 16 - 12, 16, 0},
+    {"INDIRECT_table_at_odd_address", ON_BOTH, table_at, 7, 60, 0, 0},
+    {"S22_table_backwards", ON_SPLIT, table_backwards, 0, 60, 0, 0},
+    {"C16_empty_parts", ON_BOTH, empty_parts, 9, 60, 0, 0},
+    {"LOOP_list_of_ring_size", ON_BOTH, empty_parts, 16, 60, 16, 0},
+    {"S71_unknown_flags", ON_SPLIT, unknown_flags, 0xfff8, 60, 0, 0},
+    {"P73_unknown_flags", ON_PACKED, unknown_flags, 0x7f78, 60, 0, 0},
+    {"S71_unknown_flags_in_table", ON_SPLIT, table_unknown_flags, 0xfff8, 60,
+     0, 0},
+    {"P30_table_flags_mean_nothing", ON_PACKED, table_unknown_flags, 0xfffd,
+     60, 0, 0},
+    {"OFFLOAD_N17_unknown_header_flags", ON_BOTH, header_says, 0x00fe, 60, 0,
+     0},
+    {"ADDRESS_to_the_last_byte", ON_BOTH, end_outside, 40, 28, 0, 0},
+};
+
+struct legal_trial {
+    const struct legal *legal;
+    bool packed;
+};
+
+static void
+legal(void **state)
+{
+    const struct legal_trial *t = *state;
+    const struct legal *l = t->legal;
+    struct row row = {.features = TABLES, .size = l->size, .slab = l->slab};
+    struct trial trial = {&row, t->packed, true};
+    struct rig rig;
+
+    open_trial(&rig, &trial, false);
+    for (int i = 0; i < 20; i++) {
+        uint32_t good, unused;
+
+        write_frame(&rig, scratch(&rig), 100);
+        l->put(&rig, l->arg);
+        assert_int_equal(rig.burst(&rig.ring, pkts, 8), 1);
+        assert_int_equal(pkts[0]->pkt_len, l->len);
+        mr_pkts_free(pkts, 1);
+        collect(&rig, &good, &unused);
+        assert_int_equal(unused, 1);
+    }
+    check_faults(&rig, MR_FAULT_NONE, 0);
+    close_trial(&rig);
+}
+
+/* ---- Every fault has a row --------------------------------------------------------- */
+
+/* Faults that only our driver side can meet: faults_driver.c. */
+static bool
+is_drivers(uint32_t fault)
+{
+    static const enum mr_fault list[] = {
+        MR_FAULT_USED_INDEX, MR_FAULT_USED_ID, MR_FAULT_USED_LENGTH,
+        MR_FAULT_USED_SHORT, MR_FAULT_NUM_BUFFERS};
+
+    for (size_t i = 0; i < MR_COUNT_OF(list); i++)
+        if (list[i] == fault)
+            return true;
+    return false;
+}
+
+static void
+every_fault_of_the_device_side_has_a_case(void **state)
+{
+    (void)state;
+    for (uint32_t f = 1; f < MR_FAULT_COUNT; f++) {
+        bool found = f == MR_FAULT_ROOM || f == MR_FAULT_RING_SETUP ||
+                     f == MR_FAULT_MEMORY_LOST || is_drivers(f);
+
+        for (size_t i = 0; i < MR_COUNT_OF(rows); i++)
+            found |= rows[i].fault == f;
+        if (!found)
+            fail_msg("no case for %s", mr_fault_row(f)->name);
+    }
+}
+
+/* ---- The program --------------------------------------------------------------------- */
+
+enum { TESTS_MAX = 500 };
+
+static struct CMUnitTest tests[TESTS_MAX];
+static struct trial trials[TESTS_MAX];
+static struct legal_trial legal_trials[TESTS_MAX];
+static char names[TESTS_MAX][96];
+static size_t n_tests;
+
+static void
+add(const char *name, CMUnitTestFunction fn, void *state)
+{
+    tests[n_tests] = (struct CMUnitTest){name, fn, NULL, NULL, state};
+    n_tests++;
+}
+
+static void
+add_rows(void)
+{
+    for (size_t i = 0; i < 4 * MR_COUNT_OF(rows); i++) {
+        const struct row *row = &rows[i / 4];
+        struct trial *t = &trials[n_tests];
+
+        *t = (struct trial){row, i & 1, !(i & 2)};
+        if (!(row->where & (t->packed ? ON_PACKED : ON_SPLIT)) ||
+            !(row->where & (t->rx ? TO_RX : TO_TX)))
+            continue;
+        snprintf(names[n_tests], sizeof(names[0]), "%s_%s_%s_%s",
+                 mr_fault_row(row->fault)->name, row->name,
+                 t->packed ? "packed" : "split", t->rx ? "rx" : "tx");
+        add(names[n_tests], hostile, t);
+    }
+}
+
+static void
+add_legals(void)
+{
+    for (size_t i = 0; i < 2 * MR_COUNT_OF(legals); i++) {
+        const struct legal *l = &legals[i / 2];
+        struct legal_trial *t = &legal_trials[n_tests];
+
+        *t = (struct legal_trial){l, i & 1};
+        if (!(l->where & (t->packed ? ON_PACKED : ON_SPLIT)))
+            continue;
+        snprintf(names[n_tests], sizeof(names[0]), "legal_%s_%s", l->name,
+                 t->packed ? "packed" : "split");
+        add(names[n_tests], legal, t);
+    }
+}
+
+int
+main(void)
+{
+    add("every_fault_of_the_device_side_has_a_case",
+        every_fault_of_the_device_side_has_a_case, NULL);
+    add("ROOM_one_buffer_too_small", ROOM_one_buffer_too_small, NULL);
+    add("ROOM_mergeable_buffers_too_small", ROOM_mergeable_buffers_too_small,
+        NULL);
+    add("N41_no_partial_packet_is_exposed", N41_no_partial_packet_is_exposed,
+        NULL);
+    add("RING_SETUP_is_refused", RING_SETUP_is_refused, NULL);
+    add("MEMORY_LOST_is_survived_and_told", MEMORY_LOST_is_survived_and_told,
+        NULL);
+    add_rows();
+    add_legals();
+    return _cmocka_run_group_tests("faults_device", tests, n_tests, setup,
+                                   NULL);
+}
