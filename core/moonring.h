@@ -294,6 +294,8 @@ int mr_eth_open(const struct mr_eth_options *options, struct mr_port **port);
  * task still holds one of its queues. */
 int mr_port_close(struct mr_port *port);
 
+/* The port's name, the name of its kind, and its number of queue pairs. The
+ * strings live as long as the port. */
 const char *mr_port_name(const struct mr_port *port);
 const char *mr_port_kind_name(const struct mr_port *port);
 uint32_t mr_port_pairs(const struct mr_port *port);
@@ -315,6 +317,7 @@ struct mr_port_info {
     uint8_t mac[6];
     char variant[2][32];        /* burst function of rx 0 and tx 0 */
 };
+/* Fills in *info, with zeros for a port that negotiates nothing. Returns 0. */
 int mr_port_info(const struct mr_port *port, struct mr_port_info *info);
 
 /* Queue `index` of a direction, NULL if there is none. Lives as long as the
@@ -354,7 +357,10 @@ uint32_t mr_queue_dump(struct mr_queue *queue, char *out, uint32_t size);
 
 /* ---- Process ---------------------------------------------------------- */
 
+/* Moonring's version, "1.2.3". */
 const char *mr_version(void);
+/* Text of the last failed call on this thread ("" = none; valid until the
+ * next), and the name of an error code ("EINVAL"). */
 const char *mr_error_text(void);
 const char *mr_error_name(int code);
 /* 0 once the process was asked to stop (signal, mr_stop), in a task also once

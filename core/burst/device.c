@@ -9,6 +9,7 @@
  * Owner: the worker inside the queue's gate. */
 #include "burst/copy.h"
 #include "burst/header.h"
+#include "base/stat.h"
 #include "burst/notify.h"
 #include "burst/variant.h"
 
@@ -86,16 +87,6 @@ finish(struct mr_ring *r, struct mr_used_run *run, struct mr_pos at,
     mr_notify_if_wanted(r, true, v);
 }
 
-MR_INLINE void
-count(struct mr_ring *r, uint32_t packets, uint64_t bytes)
-{
-    if (!packets)
-        return;
-    r->counters->packets += packets;
-    r->counters->bytes += bytes;
-    r->counters->bursts++;
-}
-
 /* ---- rx: the driver's transmit queue ------------------------------------ */
 
 /* Packets to receive into: as many as the pool can give, up to n. */
@@ -107,7 +98,7 @@ fresh_packets(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n)
     while (mr_unlikely(!got && (n >>= 1)))
         got = mr_pkts_alloc(r->pool, pkts, n);
     if (mr_unlikely(!got))
-        r->counters->nobuf++;
+        mr_count(&r->counters->nobuf, 1);
     return got;
 }
 
@@ -216,7 +207,7 @@ device_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
         }
         result = rx_copy(r, &list, &gather, pkts[got]);
         if (mr_unlikely(result == RX_NOBUF)) { /* N101: try again later */
-            r->counters->nobuf++;
+            mr_count(&r->counters->nobuf, 1);
             at = before;
             break;
         }
@@ -227,7 +218,7 @@ device_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
     finish(r, &run, at, in_order, v);
     if (mr_unlikely(got < fresh))
         mr_pkts_free(pkts + got, fresh - got);
-    count(r, got, bytes);
+    mr_counters_moved(r->counters, got, bytes);
     return got;
 }
 
@@ -362,9 +353,9 @@ device_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
     }
     finish(r, &run, at, false, v);
     mr_pkts_free(pkts, sent);
-    r->counters->oversize += dropped;
-    r->counters->faults[MR_FAULT_ROOM] += dropped;
-    count(r, sent - dropped, bytes);
+    mr_count(&r->counters->oversize, dropped);
+    mr_count(&r->counters->faults[MR_FAULT_ROOM], dropped);
+    mr_counters_moved(r->counters, sent - dropped, bytes);
     return sent;
 }
 

@@ -7,6 +7,7 @@
  *
  * Owner: the worker inside the queue's gate. */
 #include "burst/header.h"
+#include "base/stat.h"
 #include "burst/notify.h"
 #include "burst/variant.h"
 
@@ -128,16 +129,6 @@ publish(struct mr_ring *r, unsigned v)
     mr_notify_if_wanted(r, false, v);
 }
 
-MR_INLINE void
-count(struct mr_ring *r, uint32_t packets, uint64_t bytes)
-{
-    if (!packets)
-        return;
-    r->counters->packets += packets;
-    r->counters->bytes += bytes;
-    r->counters->bursts++;
-}
-
 /* ---- rx ------------------------------------------------------------------ */
 
 enum { REFILL_BATCH = 64 };
@@ -180,7 +171,7 @@ refill(struct mr_ring *r, unsigned v)
         uint32_t n = MR_MIN(room, (uint32_t)REFILL_BATCH);
 
         if (mr_unlikely(!mr_pkts_alloc(r->pool, pkts, n))) {
-            r->counters->nobuf++;
+            mr_count(&r->counters->nobuf, 1);
             break;
         }
         for (uint32_t i = 0; i < n; i++)
@@ -211,7 +202,7 @@ rx_continue(struct mr_ring *r, const struct done *done)
     r->partial = NULL;
     if (head->pkt_len <= MR_FRAME_MAX)
         return head;
-    r->counters->faults[MR_FAULT_GIANT]++; /* N48 */
+    mr_count(&r->counters->faults[MR_FAULT_GIANT], 1); /* N48 */
     mr_pkt_free(head);
     return NULL;
 }
@@ -236,7 +227,7 @@ rx_drop(struct mr_ring *r, const struct done *done)
     if (done->len > done->room)
         mr_ring_break(r, MR_FAULT_USED_LENGTH); /* S12, P16 */
     else
-        r->counters->faults[MR_FAULT_USED_SHORT]++; /* N48 */
+        mr_count(&r->counters->faults[MR_FAULT_USED_SHORT], 1); /* N48 */
     mr_pkt_free(done->pkt);
 }
 
@@ -290,7 +281,7 @@ driver_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
     }
     if (mr_likely(!r->fault))
         refill(r, v);
-    count(r, got, bytes);
+    mr_counters_moved(r->counters, got, bytes);
     return got;
 }
 
@@ -479,14 +470,14 @@ driver_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
             mr_pkt_free(pkt);
             dropped++;
         } else {
-            r->counters->nobuf += result == TX_NOBUF;
+            mr_count(&r->counters->nobuf, result == TX_NOBUF);
             break;
         }
     }
     if (done > dropped)
         publish(r, v);
-    r->counters->oversize += dropped;
-    count(r, done - dropped, bytes);
+    mr_count(&r->counters->oversize, dropped);
+    mr_counters_moved(r->counters, done - dropped, bytes);
     return done;
 }
 

@@ -13,7 +13,7 @@ mr_notify(struct mr_ring *ring)
     /* EAGAIN: the eventfd's counter is full, so it is signalled already. */
     if (write(ring->notify_fd, &one, sizeof(one)) == sizeof(one) ||
         errno == EAGAIN)
-        ring->counters->notified++;
+        mr_count(&ring->counters->notified, 1);
     else
-        ring->counters->notify_errors++;
+        mr_count(&ring->counters->notify_errors, 1);
 }

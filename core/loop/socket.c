@@ -349,8 +349,8 @@ on_peer(uv_poll_t *poll, int status, int events)
 {
     struct mr_socket *s = poll->data;
 
-    if (status < 0) {
-        connection_end(s, status, uv_strerror(status));
+    if (status < 0) { /* libuv calls every error of a socket EBADF */
+        connection_end(s, status, "reset by the peer");
         return;
     }
     if (events & UV_WRITABLE) {

@@ -5,7 +5,10 @@
  *
  * Owner: control thread plugs, configures, starts and stops; a worker calls
  * the driver's burst functions behind the gate. Queue i of the port is queue i
- * of the device, both ways. */
+ * of the device, both ways.
+ *
+ * net_af_packet asks the kernel to put IPv4 fragments together, so frames
+ * longer than the interface's MTU arrive there, and cannot leave again. */
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 
@@ -35,31 +38,21 @@ eth_rx(void *ctx, struct mr_pkt **pkts, uint32_t n)
 
     n = rte_eth_rx_burst(e->id, q->index, (struct rte_mbuf **)pkts,
                          (uint16_t)n);
-    if (n)
-        mr_queue_count(q, pkts, n);
+    mr_queue_count(q, n, mr_pkts_bytes(pkts, n));
     return n;
 }
 
-/* The packets that the driver leaves are still ours, so their bytes can be
- * taken off again. */
+/* What was sent may be gone already; what was not is still ours. */
 static uint32_t
 send_plain(struct eth_port *e, struct mr_queue *q, struct mr_pkt **pkts,
            uint32_t n)
 {
-    uint64_t bytes = 0;
-    uint32_t sent;
+    uint64_t bytes = mr_pkts_bytes(pkts, n);
+    uint32_t sent = rte_eth_tx_burst(e->id, q->index, (struct rte_mbuf **)pkts,
+                                     (uint16_t)n);
 
-    for (uint32_t i = 0; i < n; i++)
-        bytes += pkts[i]->pkt_len;
-    sent = rte_eth_tx_burst(e->id, q->index, (struct rte_mbuf **)pkts,
-                            (uint16_t)n);
-    for (uint32_t i = sent; i < n; i++)
-        bytes -= pkts[i]->pkt_len;
-    if (sent) {
-        mr_count(&q->counters.packets, sent);
-        mr_count(&q->counters.bytes, bytes);
-        mr_count(&q->counters.bursts, 1);
-    }
+    bytes -= mr_pkts_bytes(pkts + sent, n - sent);
+    mr_queue_count(q, sent, bytes);
     return sent;
 }
 

@@ -17,10 +17,9 @@ null_rx(void *ctx, struct mr_pkt **pkts, uint32_t n)
     if (!q->port->pool)
         return 0;
     n = mr_pkts_fill(q->port->pool, pkts, n);
-    if (n)
-        mr_queue_count(q, pkts, n);
-    else
+    if (!n)
         mr_count(&q->counters.nobuf, 1);
+    mr_queue_count(q, n, mr_pkts_bytes(pkts, n));
     return n;
 }
 

@@ -60,8 +60,7 @@ pcap_rx(void *ctx, struct mr_pkt **pkts, uint32_t n)
         }
         mr_tape_next(p->tape);
     }
-    if (done)
-        mr_queue_count(q, pkts, done);
+    mr_queue_count(q, done, mr_pkts_bytes(pkts, done));
     return done;
 }
 
@@ -81,8 +80,7 @@ pcap_tx(void *ctx, struct mr_pkt **pkts, uint32_t n)
     struct mr_queue *q = ctx;
     uint32_t done = mr_capture_write(pcap_of(q->port)->capture, pkts, n);
 
-    if (done)
-        mr_queue_count(q, pkts, done);
+    mr_queue_count(q, done, mr_pkts_bytes(pkts, done));
     if (done < n)
         mr_count(&q->counters.full, n - done);
     mr_pkts_free(pkts, n);

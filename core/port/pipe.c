@@ -40,23 +40,22 @@ pipe_rx(void *ctx, struct mr_pkt **pkts, uint32_t n)
     struct lane *lane = ctx;
 
     n = rte_ring_sc_dequeue_burst(lane->ring, (void **)pkts, n, NULL);
-    if (n)
-        mr_queue_count(lane->rx, pkts, n);
+    mr_queue_count(lane->rx, n, mr_pkts_bytes(pkts, n));
     return n;
 }
 
-/* Counts before the packets are the other thread's; only we take room away. */
+/* What was sent is the other thread's already; what was not is still ours. */
 static uint32_t
 pipe_tx(void *ctx, struct mr_pkt **pkts, uint32_t n)
 {
     struct lane *lane = ctx;
-    uint32_t room = rte_ring_free_count(lane->ring); /* grows meanwhile */
+    uint64_t bytes = mr_pkts_bytes(pkts, n);
+    uint32_t sent = rte_ring_sp_enqueue_burst(lane->ring, (void *const *)pkts,
+                                              n, NULL);
 
-    n = MR_MIN(n, room);
-    if (!n)
-        return 0;
-    mr_queue_count(lane->tx, pkts, n);
-    return rte_ring_sp_enqueue_burst(lane->ring, (void *const *)pkts, n, NULL);
+    bytes -= mr_pkts_bytes(pkts + sent, n - sent);
+    mr_queue_count(lane->tx, sent, bytes);
+    return sent;
 }
 
 static void
@@ -112,10 +111,11 @@ static int
 pipe_queue_up(const struct mr_queue *queue)
 {
     struct pipe_port *self = MR_CONTAINER(queue->port, struct pipe_port, port);
-    struct lane *lane = queue->ctx;
+    const struct rte_ring *ring = ((struct lane *)queue->ctx)->ring;
 
     return mr_load_acquire(&self->peer) ||
-           (queue->direction == MR_RX && !rte_ring_empty(lane->ring));
+           (queue->direction == MR_RX &&
+            mr_load(&ring->prod.tail) != mr_load(&ring->cons.tail));
 }
 
 static const struct mr_port_ops pipe_ops = {

@@ -10,6 +10,7 @@
 
 #include "base/attr.h"
 #include "base/log.h"
+#include "base/stat.h"
 #include "mem/packet.h"
 #include "port/gate.h"
 
@@ -71,18 +72,22 @@ void mr_port_queues_open(struct mr_port *port, const mr_burst_fn burst[2]);
  * kind's to free. */
 void mr_port_fini(struct mr_port *port);
 
-/* Counts one burst of n > 0 packets; before they are given away. */
-MR_INLINE void
-mr_queue_count(struct mr_queue *queue, struct mr_pkt *const *pkts, uint32_t n)
+/* Bytes in n packets. */
+MR_INLINE uint64_t
+mr_pkts_bytes(struct mr_pkt *const *pkts, uint32_t n)
 {
-    struct mr_counters *c = &queue->counters;
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < n; i++)
         bytes += pkts[i]->pkt_len;
-    mr_count(&c->packets, n);
-    mr_count(&c->bytes, bytes);
-    mr_count(&c->bursts, 1);
+    return bytes;
+}
+
+/* Counts a burst of n packets with that many bytes; n = 0 is none. */
+MR_INLINE void
+mr_queue_count(struct mr_queue *queue, uint32_t n, uint64_t bytes)
+{
+    mr_counters_moved(&queue->counters, n, bytes);
 }
 
 /* A tx burst function that takes every packet and frees it. ctx: the queue. */

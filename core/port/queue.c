@@ -149,7 +149,7 @@ mr_queue_send(struct mr_queue *queue, struct mr_burst *burst,
 uint32_t
 mr_queue_discard(void *ctx, struct mr_pkt **pkts, uint32_t n)
 {
-    mr_queue_count(ctx, pkts, n);
+    mr_queue_count(ctx, n, mr_pkts_bytes(pkts, n));
     mr_pkts_free(pkts, n);
     return n;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "port/feature.h"
 #include "ring/fault.h"
 
 enum {
@@ -16,56 +17,22 @@ enum {
     CLOSE_TRIES = 32,      /* times a burst's end is waited for by a yield */
 };
 
-/* What is offered unless an option takes it away. LOG_ALL is missing: there is
- * no dirty log. MAC, STATUS and the control queue itself are the front-end's
- * (virtio-net 12). */
-static const struct {
-    size_t option;
-    uint64_t bit;
-} choices[] = {
-#define CHOICE(field, name)                                                    \
-    {offsetof(struct mr_vhost_options, field), MR_F(name)}
-    CHOICE(packed, RING_PACKED),
-    CHOICE(mergeable, MRG_RXBUF),
-    CHOICE(in_order, IN_ORDER),
-    CHOICE(indirect, INDIRECT_DESC),
-    CHOICE(event_idx, EVENT_IDX),
-    CHOICE(order_platform, ORDER_PLATFORM),
-    CHOICE(version_1, VERSION_1),
-#undef CHOICE
-};
-
-/* N5: bits that only a VERSION_1 driver can reach. */
-static const uint64_t need_version_1 =
-    MR_F(RING_PACKED) | MR_F(IN_ORDER) | MR_F(ORDER_PLATFORM);
-
+/* Offered is what no option takes away. LOG_ALL is missing: there is no dirty
+ * log. MAC, STATUS and the control queue itself are the front-end's (virtio-net
+ * 12). */
 static int
 offer(struct mr_vhost *v, const struct mr_vhost_options *o)
 {
-    uint64_t asked = 0;
+    struct mr_feature_wishes wishes;
+    int rc = mr_feature_wishes_read(o, v->port.name, &wishes);
 
-    v->offered = MR_F(ANY_LAYOUT) | MR_F(PROTOCOL_FEATURES);
+    if (rc)
+        return rc;
+    v->offered = MR_F(ANY_LAYOUT) | MR_F(PROTOCOL_FEATURES) |
+                 mr_feature_closure(wishes.on | wishes.any);
     /* QEMU takes MQ only together with the queue that controls it (N102). */
     if (v->port.pairs > 1)
         v->offered |= MR_F(MQ) | MR_F(CTRL_VQ);
-    for (size_t i = 0; i < MR_COUNT_OF(choices); i++) {
-        int32_t wish =
-            *(const int32_t *)((const char *)o + choices[i].option);
-
-        if (wish < -1 || wish > 1)
-            return mr_error_set(-EINVAL, "%s: a feature option is %d: -1 or 1 "
-                                "to offer it, 0 to leave it out",
-                                v->port.name, wish);
-        v->offered |= wish ? choices[i].bit : 0;
-        asked |= wish > 0 ? choices[i].bit : 0;
-    }
-    if (v->offered & MR_F(VERSION_1))
-        return 0;
-    if (asked & need_version_1)
-        return mr_error_set(-EINVAL, "%s: packed rings, in-order use and "
-                            "platform ordering need VERSION_1: leave it on",
-                            v->port.name);
-    v->offered &= ~need_version_1;
     return 0;
 }
 
@@ -77,9 +44,10 @@ mr_vhost_features_check(const struct mr_vhost *v, uint64_t features)
     if (beyond)
         return mr_error_set(-EINVAL, "feature bits %#llx were not offered "
                             "(V131)", (unsigned long long)beyond);
-    if (features & need_version_1 && !(features & MR_F(VERSION_1)))
-        return mr_error_set(-EINVAL, "feature bits %#llx need VERSION_1 (N5)",
-                            (unsigned long long)(features & need_version_1));
+    beyond = features & ~mr_feature_closure(features);
+    if (beyond)
+        return mr_error_set(-EINVAL, "feature bits %#llx lack what they need "
+                            "(N5)", (unsigned long long)beyond);
     return 0;
 }
 
@@ -135,28 +103,13 @@ static void
 vhost_info(const struct mr_port *port, struct mr_port_info *info)
 {
     const struct mr_vhost *v = vhost_of(port);
-    uint64_t f = v->features;
 
-    info->features = f;
+    mr_feature_info(v->features, v->variant, info);
     info->protocol_features = v->protocol_features;
     info->connected = v->connected;
     info->connects = v->connects;
-    if (!f)
-        return;
-    info->header = mr_net_header_bytes(f);
     for (uint32_t r = 0; r < 2 * port->pairs && !info->size; r++)
         info->size = v->ring[r].started ? v->ring[r].size : 0;
-    info->packed = !!(f & MR_F(RING_PACKED));
-    info->mergeable = !!(f & MR_F(MRG_RXBUF));
-    info->in_order = !!(f & MR_F(IN_ORDER));
-    info->indirect = !!(f & MR_F(INDIRECT_DESC));
-    info->event_idx = !!(f & MR_F(EVENT_IDX));
-    info->order_platform = !!(f & MR_F(ORDER_PLATFORM));
-    info->version_1 = !!(f & MR_F(VERSION_1));
-    for (int d = 0; d < 2; d++)
-        if (v->variant[d])
-            snprintf(info->variant[d], sizeof(info->variant[d]), "%s",
-                     v->variant[d]);
 }
 
 static uint32_t

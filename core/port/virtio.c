@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "port/feature.h"
 
 enum {
     RING_SIZE = 256,
@@ -19,88 +20,23 @@ enum {
 /* B2: position 0 and wrap counter 1, for both halves. */
 static const uint32_t packed_base = 0x80008000;
 
-/* What the options say about features. `without`: what -1 means. A software
- * peer is ordered by the CPUs that both of us run on, so ORDER_PLATFORM costs
- * barriers and gives nothing unless asked for (S60). */
-static const struct {
-    size_t option;
-    uint8_t bit;
-    bool without;
-} wishes[] = {
-#define WISH(field, name, without)                                             \
-    {offsetof(struct mr_vhost_options, field), MR_F_##name, without}
-    WISH(packed, RING_PACKED, false),
-    WISH(mergeable, MRG_RXBUF, true),
-    WISH(in_order, IN_ORDER, true),
-    WISH(indirect, INDIRECT_DESC, true),
-    WISH(event_idx, EVENT_IDX, true),
-    WISH(order_platform, ORDER_PLATFORM, false),
-    WISH(version_1, VERSION_1, true),
-#undef WISH
-};
-
-/* N5: a feature and what it needs. Bits from 32 up exist for VERSION_1 drivers
- * only. MQ's CTRL_VQ is not here: the front-end serves that queue itself and
- * the bit never crosses the socket (N103). */
-static const struct {
-    uint8_t bit;
-    uint64_t needs;
-} needs[] = {
-    {MR_F_RING_PACKED, MR_F(VERSION_1)},
-    {MR_F_IN_ORDER, MR_F(VERSION_1)},
-    {MR_F_ORDER_PLATFORM, MR_F(VERSION_1)},
-};
-
-static const char *
-feature_name(uint32_t bit)
-{
-    static const char *const name[64] = {
-#define MR_X(n, b) [b] = #n,
-        MR_FEATURES(MR_X)
-#undef MR_X
-    };
-
-    return name[bit] ? name[bit] : "?";
-}
-
-/* Takes out what lacks its requirement, until nothing changes. */
-static uint64_t
-closure(uint64_t features)
-{
-    uint64_t before;
-
-    do {
-        before = features;
-        for (size_t i = 0; i < MR_COUNT_OF(needs); i++)
-            if ((features & needs[i].needs) != needs[i].needs)
-                features &= ~(1ull << needs[i].bit);
-    } while (features != before);
-    return features;
-}
+/* Features that are taken only when an option asks for them: the older layout
+ * is the wider choice, and a software peer is ordered by the CPUs that both of
+ * us run on, so ORDER_PLATFORM costs barriers and gives nothing (S60). */
+static const uint64_t not_by_default =
+    MR_F(RING_PACKED) | MR_F(ORDER_PLATFORM);
 
 static int
 wishes_take(struct mr_virtio *v, const struct mr_vhost_options *o)
 {
-    v->wanted = MR_F(PROTOCOL_FEATURES) | MR_F(ANY_LAYOUT) |
-                (v->port.pairs > 1 ? MR_F(MQ) : 0);
-    for (size_t i = 0; i < MR_COUNT_OF(wishes); i++) {
-        int32_t wish = *(const int32_t *)((const char *)o + wishes[i].option);
-        uint64_t bit = 1ull << wishes[i].bit;
+    struct mr_feature_wishes wishes;
+    int rc = mr_feature_wishes_read(o, v->port.name, &wishes);
 
-        if (wish < -1 || wish > 1)
-            return mr_error_set(-EINVAL, "%s: %d for %s is not -1 (as the "
-                                "peer likes), 0 (off) or 1 (on)", v->port.name,
-                                wish, feature_name(wishes[i].bit));
-        if (wish == 1 || (wish < 0 && wishes[i].without))
-            v->wanted |= bit;
-        if (wish == 1)
-            v->required |= bit;
-    }
-    if (v->required & ~closure(v->wanted))
-        return mr_error_set(-EINVAL, "%s: packed rings, in-order use and "
-                            "platform ordering need VERSION_1: leave it on",
-                            v->port.name);
-    return 0;
+    v->required = wishes.on;
+    v->wanted = MR_F(PROTOCOL_FEATURES) | MR_F(ANY_LAYOUT) | wishes.on |
+                (wishes.any & ~not_by_default) |
+                (v->port.pairs > 1 ? MR_F(MQ) : 0);
+    return rc;
 }
 
 /* S1, P1. A size that is no power of two exists in the packed layout only. */
@@ -265,29 +201,14 @@ static void
 virtio_info(const struct mr_port *port, struct mr_port_info *info)
 {
     const struct mr_virtio *v = virtio_of(port);
-    uint64_t f = v->features;
 
-    info->features = f;
+    mr_feature_info(v->features, v->variant, info);
     info->protocol_features = v->protocol_features;
     info->connected = v->connected;
     info->connects = v->connects;
     info->hugetlb = v->arena.hugetlb;
     memcpy(info->mac, v->mac, sizeof(info->mac));
-    if (!f)
-        return;
-    info->header = mr_net_header_bytes(f);
-    info->size = v->size;
-    info->packed = !!(f & MR_F(RING_PACKED));
-    info->mergeable = !!(f & MR_F(MRG_RXBUF));
-    info->in_order = !!(f & MR_F(IN_ORDER));
-    info->indirect = !!(f & MR_F(INDIRECT_DESC));
-    info->event_idx = !!(f & MR_F(EVENT_IDX));
-    info->order_platform = !!(f & MR_F(ORDER_PLATFORM));
-    info->version_1 = !!(f & MR_F(VERSION_1));
-    for (int d = 0; d < 2; d++)
-        if (v->variant[d])
-            snprintf(info->variant[d], sizeof(info->variant[d]), "%s",
-                     v->variant[d]);
+    info->size = v->features ? v->size : 0;
 }
 
 static uint32_t
@@ -390,7 +311,7 @@ missing_refuse(uint64_t missing)
     for (uint32_t bit = 0; bit < 64; bit++)
         if (missing >> bit & 1 && n < sizeof(names))
             n += (size_t)snprintf(names + n, sizeof(names) - n, " %s",
-                                  feature_name(bit));
+                                  mr_feature_name(bit));
     return mr_error_set(-EPROTO, "the peer does not offer%s, which this port "
                         "requires: leave the option at -1 or have the peer "
                         "offer it", names);
@@ -399,7 +320,7 @@ missing_refuse(uint64_t missing)
 int
 mr_virtio_negotiate(struct mr_virtio *v, uint64_t offered)
 {
-    uint64_t f = closure(offered & v->wanted);
+    uint64_t f = mr_feature_closure(offered & v->wanted);
 
     v->features = 0;
     if (v->required & ~f)

@@ -412,8 +412,8 @@ mr_frontend_tick(const struct mr_frontend *fe, uint64_t now)
     if (!in_steps(fe) || now < fe->deadline)
         return 0;
     if (!fe->request)
-        return mr_error_set(-ETIMEDOUT, "the peer takes no messages, or a burst "
-                            "does not end");
+        return mr_error_set(-ETIMEDOUT, "the peer takes no messages, or a "
+                            "burst does not end");
     return mr_error_set(-ETIMEDOUT, "no answer to %s: is the peer stopped or "
                         "overloaded?", mr_message_name(fe->request));
 }

@@ -265,6 +265,20 @@ mr_task_result(const struct mr_task *task, uint32_t *len)
     return task->result;
 }
 
+/* The innermost line that is the script's: ours say nothing to its author. */
+static bool
+script_line(lua_State *L, lua_Debug *ar)
+{
+    const char *share = mr_state_share();
+    size_t len = strlen(share);
+
+    for (int level = 0; lua_getstack(L, level, ar); level++)
+        if (lua_getinfo(L, "Sl", ar) && ar->currentline > 0 &&
+            strncmp(ar->source + 1, share, len))
+            return true;
+    return false;
+}
+
 /* Runs in the worker, at its next Lua instruction outside compiled code. A
  * process that ends does not wait for the task's own good will. */
 static void
@@ -275,7 +289,7 @@ where_hook(lua_State *L, lua_Debug *ar)
     lua_sethook(L, NULL, 0, 0);
     if (!task)
         return;
-    if (lua_getinfo(L, "Sl", ar) && ar->currentline > 0)
+    if (script_line(L, ar))
         snprintf(task->where, sizeof(task->where), "at %s:%d", ar->short_src,
                  ar->currentline);
     mr_store_release(&task->where_set, 1);

@@ -74,7 +74,7 @@ local function try_ip6(text)
     text = without_ip4(text)
     local left, right = text:match "^(.-)::(.*)$"
     local head = groups(left or text)
-    local tail = left and groups(right) or {}
+    local tail = groups(right or "")
     if not head or not tail then return nil end
     local missing = 8 - #head - #tail
     if left and missing < 1 or not left and missing ~= 0 then return nil end

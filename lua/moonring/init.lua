@@ -79,7 +79,9 @@ function mr.wait(given)
         local live = false
         for _, one in ipairs(tasks) do
             local state = one:state()
-            if state == "failed" then failed = failed or one end
+            if state == "failed" and not one.seen then
+                failed = failed or one
+            end
             live = live or state == "running"
         end
         if failed or #tasks > 0 and not live then

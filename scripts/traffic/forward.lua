@@ -27,7 +27,7 @@ end
 function forward(from, to)
     local rx, tx = traffic.queues(from, "rx"), traffic.queues(to, "tx")
     local burst = mr.burst(64)
-    local i, n = 1, 0
+    local i, n = 1
     while mr.running() do
         i, n = traffic.recv_any(rx, burst, i)
         if n > 0 then tx[(i - 1) % #tx + 1]:send(burst) end

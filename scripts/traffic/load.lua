@@ -35,11 +35,12 @@ end
 function main(args)
     local stack = mr.stack("eth", "ip4", "udp")
     if args.size < stack.size or args.size > 9000 then
-        return nil, ("--size %d: a UDP frame has %d..9000 bytes")
-            :format(args.size, stack.size)
+        return nil, ("--size %g: a UDP frame has %d..9000 bytes")
+            :format(args.size, stack.size), 2
     end
     local port = assert(mr.open(args.port))
-    local pool = assert(mr.pool { size = math.max(args.size, 64), packets = 4096,
+    local pool = assert(mr.pool { size = math.max(args.size, 64),
+        packets = 4096,
         fill = stack:fill { len = args.size, ip4_dst = args.ip } })
     assert(mr.task { run = "load", core = args.core,
         args = { port, pool, args } })

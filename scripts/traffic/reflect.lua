@@ -29,7 +29,7 @@ end
 function reflect(port, mac, ip)
     local rx, tx = traffic.queues(port, "rx"), traffic.queues(port, "tx")
     local burst = mr.burst(64)
-    local i, n = 1, 0
+    local i, n = 1
     while mr.running() do
         i, n = traffic.recv_any(rx, burst, i)
         if n > 0 then

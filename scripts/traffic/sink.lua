@@ -25,7 +25,7 @@ end
 function sink(port, left)
     local rx = traffic.queues(port, "rx")
     local burst = mr.burst(64)
-    local i, n = 1, 0
+    local i, n = 1
     while left > 0 and mr.running() do
         i, n = traffic.recv_any(rx, burst, i)
         left = left - n

@@ -44,8 +44,8 @@ need_guest() {
     [ "$status" = 0 ] || fail "image.sh ended with status $status"
 }
 
-reflect_start() { # [OPTION...]
-    moonring_start run reflect "$sock" --ip "$peer" "$@"
+reflect_start() { # [,PORT_OPTIONS]
+    moonring_start run reflect "vhost:$sock${1-}" --ip "$peer"
 }
 
 # One of the cores for QEMU, so that a polling worker may have another.

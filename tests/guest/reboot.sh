@@ -52,11 +52,11 @@ qemu_reconnects() {
 
 qemu_listens() {
     rm -f "$sock"
-    reflect_start --client
+    reflect_start ,server=0
     start_guest server=on,wait=off packed=off
     wait_boot
     ping_peer 3 56
-    restart_reflect --client
+    restart_reflect ,server=0
     ping_again
     stop_guest
     moonring_stop

@@ -113,6 +113,11 @@ same_counters() {
     done
 }
 
+no_faults() {
+    ! grep '"faults": *{[^}]' "$run/moonring.out" ||
+        fail "a peer that keeps the rules was found at fault"
+}
+
 at_least() { # WHAT COUNT FLOOR
     [ "$2" -ge "$3" ] || fail "$1: only $2, expected $3 or more"
 }
@@ -146,6 +151,7 @@ reflect() {
     reflect_flood
     reflect_circle
     moonring_stop
+    no_faults
     same_counters
     same "frames in and out" "$(ours rx packets)" \
         $(($(ours tx packets) + $(ours tx dropped)))
@@ -159,6 +165,7 @@ swallow() {
     testpmd_drain
     at_least "frames sent" "$peer_tx_packets" 1000
     moonring_stop
+    no_faults
     same_counters
     testpmd_stop
 }
@@ -169,6 +176,7 @@ generate() {
     wait "$moonring_pid" || fail "load ended with status $?"
     moonring_pid=
     cat "$run/moonring.out"
+    no_faults
     testpmd_counters
     same_counters
     same "frames asked for" "$load_count" "$peer_rx_packets"

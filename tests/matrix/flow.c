@@ -33,7 +33,7 @@ length(const struct flow *f, uint32_t seq)
     return has(f, SHAPE_BATCH) && seq % 5 ? f->max : frame_length(seq, f->max);
 }
 
-/* ---- Setting up ------------------------------------------------------------ */
+/* ---- Setting up -------------------------------------------------------- */
 
 static uint64_t
 features(const struct cell *c)
@@ -112,7 +112,7 @@ begin(struct flow *f, const struct cell *c)
     return true;
 }
 
-/* ---- Notifications ----------------------------------------------------------- */
+/* ---- Notifications ----------------------------------------------------- */
 
 static void
 listen_from(struct flow *f, struct peer_pos from)
@@ -143,7 +143,7 @@ heard(struct flow *f, struct peer_pos old, struct peer_pos new)
     return peer_notify_check(f->peer) == 0;
 }
 
-/* ---- Packets of the core ------------------------------------------------------ */
+/* ---- Packets of the core ----------------------------------------------- */
 
 /* Checks packets that the core received, and frees them. */
 static bool
@@ -231,7 +231,7 @@ next_shape(struct flow *f)
     return s;
 }
 
-/* ---- The core is the device ------------------------------------------------------ */
+/* ---- The core is the device -------------------------------------------- */
 
 static bool
 device_rx(struct flow *f)
@@ -300,7 +300,7 @@ device_tx(struct flow *f)
     return heard(f, old, f->peer->used);
 }
 
-/* ---- The core is the driver ------------------------------------------------------- */
+/* ---- The core is the driver -------------------------------------------- */
 
 static bool
 take_all(struct flow *f)
@@ -428,7 +428,7 @@ driver_tx(struct flow *f)
     return true;
 }
 
-/* ---- A cell ------------------------------------------------------------------------ */
+/* ---- A cell ------------------------------------------------------------ */
 
 /* A driver posts receive buffers before the device may use them (N4). */
 static bool

@@ -8,7 +8,7 @@
 
 #include "peer/peer.h"
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, MOAT = 192 };
 
 static const uint64_t USER = 0x7e0000000000; /* user address of guest 0 */
 
@@ -20,7 +20,7 @@ round_up(uint64_t n, uint64_t align)
 
 /* The first region, which holds the rings, starts on a page; the others at
  * any byte whose low four bits agree with the guest address, so that alignment
- * means the same to both ends. */
+ * means the same to both ends. Between them is a moat that nobody may touch. */
 static void
 lay_out(struct peer_memory *m)
 {
@@ -29,12 +29,33 @@ lay_out(struct peer_memory *m)
     for (uint32_t i = m->n; i-- > 0;) {
         struct peer_region *r = &m->region[i];
 
-        at = round_up(at, i == 0 ? PAGE : 64) + r->guest % 16;
+        at = round_up(at + MOAT, i == 0 ? PAGE : 64) + r->guest % 16;
         r->offset = at;
         r->user = r->guest + USER + i * (1ull << 40);
         at += r->size;
     }
-    m->size = round_up(at, PAGE);
+    m->size = round_up(at + MOAT, PAGE);
+}
+
+/* The moats lie before each region and behind the first, which is the last. */
+static uint8_t *
+moat(const struct peer_memory *m, uint32_t i)
+{
+    return i < m->n ? m->map + m->region[i].offset - MOAT
+                    : m->map + m->region[0].offset + m->region[0].size;
+}
+
+bool
+peer_memory_intact(const struct peer_memory *m)
+{
+    for (uint32_t i = 0; m->moats && i <= m->n; i++) {
+        const uint8_t *at = moat(m, i);
+
+        for (int k = 0; k < MOAT; k++)
+            if (at[k] != PEER_CANARY)
+                return false;
+    }
+    return true;
 }
 
 static bool
@@ -63,7 +84,12 @@ peer_memory_create(struct peer_memory *m, const struct peer_region *regions,
         peer_memory_close(m);
         return false;
     }
-    return map_file(m);
+    if (!map_file(m))
+        return false;
+    m->moats = true;
+    for (uint32_t i = 0; i <= n; i++)
+        memset(moat(m, i), PEER_CANARY, MOAT);
+    return true;
 }
 
 bool

@@ -5,7 +5,7 @@
 
 #include "peer/peer.h"
 
-/* ---- Cutting ------------------------------------------------------------ */
+/* ---- Cutting ----------------------------------------------------------- */
 
 struct pieces {
     uint32_t n;
@@ -108,7 +108,7 @@ cut(struct peer *p, const struct peer_shape *shape, uint32_t data,
     join(s, p->size);
 }
 
-/* ---- Memory of buffers --------------------------------------------------- */
+/* ---- Memory of buffers ------------------------------------------------- */
 
 bool
 peer_slabs_set(struct peer *p, uint64_t guest, uint32_t size, uint32_t n)
@@ -224,7 +224,7 @@ offer(struct peer *p, const struct peer_shape *shape, uint32_t data,
     return 1;
 }
 
-/* ---- Driver --------------------------------------------------------------- */
+/* ---- Driver ------------------------------------------------------------ */
 
 int
 peer_send(struct peer *p, const struct peer_shape *shape, const uint8_t *frame,
@@ -324,7 +324,7 @@ peer_receive(struct peer *p, uint8_t *frame, uint32_t *len, uint32_t *unused)
     return rc < 0 ? -1 : gather(p, &done, rc, frame, len);
 }
 
-/* ---- Device --------------------------------------------------------------- */
+/* ---- Device ------------------------------------------------------------ */
 
 /* N19, N23, N24, N29, N91. */
 int

@@ -44,6 +44,7 @@ struct peer_memory {
     int fd;
     uint8_t *map; /* the whole file, our mapping */
     size_t size;
+    bool moats;   /* canaries lie between the regions */
     uint32_t n;
     struct peer_region region[PEER_REGIONS];
 };
@@ -56,6 +57,8 @@ bool peer_memory_create(struct peer_memory *memory,
 bool peer_memory_attach(struct peer_memory *memory, int fd, size_t size,
                         uint64_t guest);
 void peer_memory_close(struct peer_memory *memory);
+/* Did everybody stay inside the regions? */
+bool peer_memory_intact(const struct peer_memory *memory);
 /* Our address of `guest` and how many bytes follow there; NULL outside. */
 uint8_t *peer_memory_at(const struct peer_memory *memory, uint64_t guest,
                         uint64_t *room);
@@ -67,7 +70,7 @@ bool peer_memory_write(const struct peer_memory *memory, uint64_t guest,
 bool peer_memory_fill(const struct peer_memory *memory, uint64_t guest,
                       uint8_t byte, uint64_t len);
 
-/* ---- Buffers ------------------------------------------------------------ */
+/* ---- Buffers ----------------------------------------------------------- */
 
 struct peer_part {
     uint64_t addr;
@@ -126,7 +129,7 @@ struct peer_slabs {
     uint32_t nfree;
 };
 
-/* ---- The peer ------------------------------------------------------------ */
+/* ---- The peer ---------------------------------------------------------- */
 
 struct peer;
 
@@ -236,7 +239,7 @@ void peer_complete(struct peer *p, const uint16_t *ids, const uint32_t *lens,
 /* Device, in order: completes the n oldest buffers with one used entry. */
 void peer_complete_batch(struct peer *p, uint32_t n, uint32_t len);
 
-/* ---- Shared by the layouts (device.c) -------------------------------------- */
+/* ---- Shared by the layouts (device.c) ---------------------------------- */
 
 /* Device: checks flags and address of a part and appends it. 0 or -1. */
 int peer_part_add(struct peer *p, struct peer_list *list, uint64_t addr,
@@ -248,7 +251,7 @@ int peer_table_add(struct peer *p, struct peer_list *list, uint64_t table,
 int peer_record_add(struct peer *p, uint16_t id, const struct peer_list *list,
                     uint16_t at, uint32_t ndesc);
 
-/* ---- Notifications (notify.c) --------------------------------------------- */
+/* ---- Notifications (notify.c) ------------------------------------------ */
 
 /* How this peer wants to be notified from now on. PEER_EVENT: when the other
  * end passes the position `ahead` buffers (split) or descriptors (packed)
@@ -263,7 +266,7 @@ bool peer_notify_due(struct peer *p, struct peer_pos old, struct peer_pos new);
 /* Checks the suppression words that the other end wrote for us; 0 or -1. */
 int peer_notify_check(struct peer *p);
 
-/* ---- Frames (net.c) -------------------------------------------------------- */
+/* ---- Frames (net.c) ---------------------------------------------------- */
 
 /* Ways to cut header and data into parts. X(name, what). */
 #define PEER_CUTS(X)                                                           \

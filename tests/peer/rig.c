@@ -49,7 +49,7 @@ part_bytes(const struct rig *rig, int part)
                               rig->setup.size, part);
 }
 
-/* ---- The core as device --------------------------------------------------- */
+/* ---- The core as device ------------------------------------------------ */
 
 /* Ring parts as close together as their alignment allows (S2, P2). Returns the
  * bytes that they take. */
@@ -126,7 +126,7 @@ open_device(struct rig *rig)
     return true;
 }
 
-/* ---- The core as driver --------------------------------------------------- */
+/* ---- The core as driver ------------------------------------------------ */
 
 static bool
 open_driver(struct rig *rig)
@@ -153,7 +153,7 @@ open_driver(struct rig *rig)
     return true;
 }
 
-/* ---- Both ------------------------------------------------------------------ */
+/* ---- Both -------------------------------------------------------------- */
 
 static bool
 open_pools(struct rig *rig)
@@ -240,6 +240,8 @@ bool
 rig_close(struct rig *rig)
 {
     mr_ring_stop(&rig->ring);
+    if (!rig->torn && rig->guest.map && !peer_memory_intact(&rig->guest))
+        rig_fail(rig, "the core wrote between the regions");
     close_pool(rig, rig->pool, "pool");
     close_pool(rig, rig->foreign, "foreign pool");
     peer_stop(&rig->peer);
@@ -260,7 +262,7 @@ rig_notified(struct rig *rig)
     return read(rig->event, &n, sizeof(n)) == sizeof(n) ? (uint32_t)n : 0;
 }
 
-/* ---- Writes outside --------------------------------------------------------- */
+/* ---- Writes outside ---------------------------------------------------- */
 
 void
 rig_seal(struct rig *rig)

@@ -40,6 +40,7 @@ struct rig {
     struct mr_counters counters;
     mr_burst_fn burst;
     const char *variant;
+    bool torn;                /* the test took the memory away: no last look */
     int event;                /* eventfd that the core notifies */
     uint64_t part[3];         /* guest addresses of the ring parts */
     uint64_t slabs_guest;
@@ -51,8 +52,9 @@ struct rig {
 /* Sets both ends up and starts them. False, with rig->error, when something
  * refuses; rig_close is then still to be called. */
 bool rig_open(struct rig *rig, const struct rig_setup *setup);
-/* Ends the core's ring and checks that every packet is home; then frees all.
- * False, with rig->error, when packets are missing. */
+/* Ends the core's ring and checks that every packet is home and that nothing
+ * was written between the regions; then frees all. False, with rig->error,
+ * otherwise. */
 bool rig_close(struct rig *rig);
 /* Keeps the first error; returns false. */
 bool rig_fail(struct rig *rig, const char *fmt, ...)
@@ -67,7 +69,7 @@ uint32_t rig_random(struct rig *rig, uint32_t n);
 void rig_seal(struct rig *rig);
 bool rig_seal_check(struct rig *rig, bool buffers);
 
-/* ---- Frames (frame.c) ------------------------------------------------------ */
+/* ---- Frames (frame.c) -------------------------------------------------- */
 
 /* Frame number `seq` of a seeded pattern, `len` bytes. */
 void frame_fill(uint8_t *frame, uint32_t len, uint32_t seq);

@@ -2,8 +2,9 @@
 -- arguments, calls main(args) and cleans up: tasks, ports, pools.
 --
 -- main's outcome: nothing or true = 0, a number = that status, nil and a text
--- = the text on stderr and 1. An error is told with its traceback, unless it
--- is that of a control call, which says all there is to say.
+-- = the text on stderr and 1; followed by 2, it is told as wrong usage. An
+-- error is told with its traceback, unless it is that of a control call, which
+-- says all there is to say.
 local err = require "moonring.error"
 local scripts = require "moonring.script"
 local usage = require "moonring.cli.usage"
@@ -46,10 +47,11 @@ local function tell(name, problem, traceback)
     return usage.failed(name, short or script_trace(problem.trace))
 end
 
-local function outcome(name, count, first, text)
+local function outcome(name, count, first, text, status)
     if count == 0 or first == true then return usage.DONE end
     if type(first) == "number" then return first end
     if first == nil and count == 1 then return usage.DONE end
+    if status == usage.WRONG then return usage.wrong(name, text) end
     return usage.failed(name, text and tostring(text) or "main failed")
 end
 
@@ -81,10 +83,11 @@ local function call_main(name, args, traceback)
         count = select("#", ...)
         return ...
     end
-    local ok, first, text = xpcall(function() return keep(_G.main(args)) end,
-        on_error)
+    local ok, first, text, code = xpcall(function()
+        return keep(_G.main(args))
+    end, on_error)
     if ok then
-        status = outcome(name, count, first, text)
+        status = outcome(name, count, first, text, code)
     else
         status = tell(name, first, traceback)
     end

@@ -64,7 +64,7 @@ forge(struct rig *rig, uint32_t id, uint32_t len, uint32_t advance)
     p->layout->publish(p);
 }
 
-/* ---- What breaks a rule ---------------------------------------------------- */
+/* ---- What breaks a rule ------------------------------------------------ */
 
 static void
 index_too_far(struct rig *rig, uint32_t by)
@@ -135,7 +135,7 @@ buffers_too_many(struct rig *rig, uint32_t n)
     forge(rig, id, 12 + 60, 1);
 }
 
-/* ---- Rows ------------------------------------------------------------------- */
+/* ---- Rows -------------------------------------------------------------- */
 
 static const struct row rows[] = {
     {MR_FAULT_USED_INDEX, "by_one", ON_SPLIT | TO_BOTH, index_too_far, 1, 0, 0,

@@ -153,6 +153,58 @@ write_frame(struct rig *rig, uint64_t guest, uint32_t len)
     peer_memory_fill(&rig->guest, guest + 12, 0x5a, len);
 }
 
+/* The start is good, the end is not. */
+static inline void
+end_outside(struct rig *rig, uint32_t len)
+{
+    expose_one(rig, scratch(rig) + rig->setup.slab - 40, len);
+}
+
+static inline void
+many_parts(struct rig *rig, uint32_t n)
+{
+    struct mr_split_desc desc[PEER_PARTS];
+
+    write_frame(rig, scratch(rig), 60);
+    for (uint32_t i = 0; i < n; i++)
+        desc[i] = element(rig, scratch(rig), 4);
+    expose(rig, desc, n);
+}
+
+static inline void
+many_entries(struct rig *rig, uint32_t n)
+{
+    write_frame(rig, scratch(rig) + 16 * n, 60);
+    for (uint32_t i = 0; i < n; i++)
+        put_entry(rig, scratch(rig), i, scratch(rig) + 16 * n, 4,
+                  !rig->peer.packed && i + 1 < n ? MR_DESC_NEXT : 0,
+                  (uint16_t)(i + 1));
+    expose_table(rig, scratch(rig), 16 * n);
+}
+
+static inline void
+of_length(struct rig *rig, uint32_t len)
+{
+    write_frame(rig, scratch(rig), 60);
+    expose_one(rig, scratch(rig), len);
+}
+
+/* flags | gso_type << 8 | 0x10000 to lay the header over two parts. */
+static inline void
+header_says(struct rig *rig, uint32_t what)
+{
+    uint8_t word[2] = {(uint8_t)what, (uint8_t)(what >> 8)};
+    struct mr_split_desc two[2] = {element(rig, scratch(rig), 1),
+                                   element(rig, scratch(rig) + 1, 71)};
+
+    write_frame(rig, scratch(rig), 60);
+    peer_memory_write(&rig->guest, scratch(rig), word, 2);
+    if (what >> 16)
+        expose(rig, two, 2);
+    else
+        expose_one(rig, scratch(rig), 72);
+}
+
 static inline void
 open_trial(struct rig *rig, const struct trial *t, bool driver)
 {
@@ -193,4 +245,28 @@ check_faults(const struct rig *rig, enum mr_fault fault, uint64_t n)
             fail_msg("%lu faults %s, expected %lu of %s",
                      rig->counters.faults[i], mr_fault_row(i)->name, n,
                      mr_fault_row(fault)->name);
+}
+
+/* Takes back what is used: *good buffers with a packet, *unused without. A
+ * receive buffer tells by its length; of transmit buffers a bad one has no
+ * slab. */
+static inline void
+collect(struct rig *rig, uint32_t *good, uint32_t *unused)
+{
+    struct peer_done done;
+    int rc;
+
+    *good = *unused = 0;
+    while ((rc = peer_reap(&rig->peer, &done)) == 1) {
+        bool bad = done.record.slab == UINT32_MAX;
+
+        if (bad || (!rig->setup.rx && !done.len))
+            ++*unused;
+        else
+            ++*good;
+        if (!bad)
+            rig->peer.slabs.free[rig->peer.slabs.nfree++] = done.record.slab;
+    }
+    if (rc < 0)
+        fail_msg("peer: %s", rig->peer.error);
 }

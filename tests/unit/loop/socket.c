@@ -1,333 +1,8 @@
-/* Sockets: files, connecting, framing over a real stream, parking, floods,
- * and what is left when they end. */
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
+/* Sockets: connecting, framing over a real stream, parking, floods, and what
+ * is left when they end. */
+#include "unit/loop/session.h"
 
-#include <cmocka.h>
-
-#include "base/error.h"
-#include "loop/loop.h"
-#include "loop/socket.h"
-#include "unit/eal.h"
-#include "unit/fds.h"
-
-/* A session that writes down what happens to it. */
-struct log {
-    struct mr_socket *socket;
-    int opened, closed, inputs, done;
-    uint32_t last_request;
-    uint32_t last_fds;
-    int park;     /* times that input answers -EAGAIN */
-    int park_end; /* the same for closed */
-    int refuse;   /* what input answers, else 0 */
-};
-
-static char dir[64];
-static char path[100];
-static struct mr_port port = {.name = "test"};
-
-static int
-log_open(void *session, struct mr_socket *socket)
-{
-    struct log *l = session;
-
-    l->socket = socket;
-    l->opened++;
-    return 0;
-}
-
-static int
-log_input(void *session, struct mr_socket *socket, struct mr_frame *frame)
-{
-    struct log *l = session;
-
-    (void)socket;
-    l->last_request = frame->msg.request;
-    l->last_fds = frame->nfds;
-    if (l->park) {
-        l->park--;
-        return -EAGAIN;
-    }
-    l->inputs++;
-    return l->refuse ? mr_error_set(l->refuse, "refused by the test") : 0;
-}
-
-static int
-log_closed(void *session)
-{
-    struct log *l = session;
-
-    if (l->park_end) {
-        l->park_end--;
-        return -EAGAIN;
-    }
-    l->closed++;
-    return 0;
-}
-
-static void
-log_done(void *session)
-{
-    ((struct log *)session)->done++;
-}
-
-static const struct mr_session_ops ops = {
-    .open = log_open,
-    .input = log_input,
-    .closed = log_closed,
-};
-
-static struct mr_vhost_options
-options(void)
-{
-    return (struct mr_vhost_options){
-        .path = path, .mode = -1, .owner = -1, .group = -1, .retry_ms = 5};
-}
-
-static struct mr_socket *
-server(struct log *l)
-{
-    struct mr_vhost_options o = options();
-    struct mr_socket *s;
-
-    memset(l, 0, sizeof(*l));
-    assert_int_equal(mr_socket_open(&port, &o, &ops, l, false, &s), 0);
-    return s;
-}
-
-#define TURN_UNTIL(condition)                                                  \
-    for (int turns_ = 0; !(condition); turns_++) {                             \
-        assert_true(turns_ < 2000);                                            \
-        mr_loop_run(1000);                                                     \
-    }
-
-static void
-end(struct mr_socket *s, struct log *l)
-{
-    mr_socket_close(s, log_done);
-    TURN_UNTIL(l->done);
-    assert_int_equal(l->opened, l->closed);
-}
-
-static int
-try_connect(const char *to)
-{
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    strcpy(a.sun_path, to);
-    if (connect(fd, (struct sockaddr *)&a, sizeof(a))) {
-        int rc = -errno;
-
-        close(fd);
-        return rc;
-    }
-    return fd;
-}
-
-static int
-listener(void)
-{
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    strcpy(a.sun_path, path);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-    assert_int_equal(listen(fd, 1), 0);
-    return fd;
-}
-
-/* A header-only request with n copies of fd 2. */
-static void
-send_fds(int fd, uint32_t request, int n)
-{
-    uint32_t words[3] = {request, 1, 0};
-    union {
-        char bytes[CMSG_SPACE(64 * sizeof(int))];
-        struct cmsghdr align;
-    } control = {0};
-    struct iovec iov = {words, sizeof(words)};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-
-    if (n) {
-        msg.msg_control = control.bytes;
-        msg.msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
-        control.align.cmsg_level = SOL_SOCKET;
-        control.align.cmsg_type = SCM_RIGHTS;
-        control.align.cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
-        for (int i = 0; i < n; i++)
-            memcpy(CMSG_DATA(&control.align) + i * sizeof(int), &(int){2},
-                   sizeof(int));
-    }
-    assert_int_equal(sendmsg(fd, &msg, MSG_NOSIGNAL), sizeof(words));
-}
-
-static mode_t
-file_mode(void)
-{
-    struct stat st;
-
-    assert_int_equal(lstat(path, &st), 0);
-    assert_true(S_ISSOCK(st.st_mode));
-    return st.st_mode & 07777;
-}
-
-static bool
-left(int fd)
-{
-    char byte;
-
-    return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
-}
-
-/* ---- Files ------------------------------------------------------------ */
-
-static void
-file_is_0600_whatever_the_umask(void **state)
-{
-    static const mode_t masks[] = {0, 022, 077, 0777};
-    mode_t old = umask(0);
-
-    (void)state;
-    for (size_t i = 0; i < MR_COUNT_OF(masks); i++) {
-        struct log l;
-        struct mr_socket *s;
-
-        umask(masks[i]);
-        s = server(&l);
-        assert_int_equal(file_mode(), 0600);
-        end(s, &l);
-        assert_int_equal(access(path, F_OK), -1);
-    }
-    umask(old);
-}
-
-static void
-file_has_the_mode_and_owner_asked_for(void **state)
-{
-    struct mr_vhost_options o = options();
-    struct mr_socket *s;
-    struct log l = {0};
-    struct stat st;
-
-    (void)state;
-    o.mode = 0666;
-    o.owner = (int32_t)getuid();
-    o.group = (int32_t)getgid();
-    assert_int_equal(mr_socket_open(&port, &o, &ops, &l, false, &s), 0);
-    assert_int_equal(file_mode(), 0666);
-    assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_uid, getuid());
-    end(s, &l);
-}
-
-static int
-open_fails(const char *at)
-{
-    struct mr_vhost_options o = options();
-    struct mr_socket *s;
-    struct log l;
-    int before = fds_open();
-    int rc;
-
-    o.path = at;
-    rc = mr_socket_open(&port, &o, &ops, &l, false, &s);
-    assert_true(rc < 0);
-    assert_int_equal(fds_open(), before);
-    return rc;
-}
-
-static void
-a_live_listener_is_not_disturbed(void **state)
-{
-    struct log l;
-    struct mr_socket *s = server(&l);
-    int fd;
-
-    (void)state;
-    assert_int_equal(open_fails(path), -EADDRINUSE);
-    assert_non_null(strstr(mr_error_text(), path));
-    fd = try_connect(path);
-    assert_true(fd >= 0);
-    /* The test of the refused one was a visit; ours is next. */
-    TURN_UNTIL(l.opened == 2);
-    close(fd);
-    TURN_UNTIL(l.closed == 2);
-    end(s, &l);
-}
-
-static void
-v87_a_stale_file_is_replaced(void **state)
-{
-    struct log l;
-    struct mr_socket *s;
-    int fd;
-
-    (void)state;
-    close(listener());
-    assert_int_equal(access(path, F_OK), 0);
-    s = server(&l);
-    fd = try_connect(path);
-    assert_true(fd >= 0);
-    close(fd);
-    end(s, &l);
-}
-
-static void
-what_is_no_socket_stays(void **state)
-{
-    int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-
-    (void)state;
-    close(fd);
-    assert_int_equal(open_fails(path), -EADDRINUSE);
-    assert_int_equal(access(path, F_OK), 0);
-    unlink(path);
-    assert_int_equal(symlink("/nowhere", path), 0);
-    assert_int_equal(open_fails(path), -EADDRINUSE);
-    unlink(path);
-}
-
-static void
-impossible_paths_are_errors(void **state)
-{
-    char long_path[200];
-
-    (void)state;
-    memset(long_path, 'x', sizeof(long_path));
-    long_path[108] = 0;
-    assert_int_equal(open_fails(long_path), -EINVAL);
-    assert_int_equal(open_fails(""), -EINVAL);
-    assert_int_equal(open_fails(NULL), -EINVAL);
-    assert_int_equal(open_fails("/nowhere/at/all.sock"), -ENOENT);
-}
-
-static void
-only_our_own_file_is_removed(void **state)
-{
-    struct log l;
-    struct mr_socket *s = server(&l);
-    int fd;
-
-    (void)state;
-    unlink(path);
-    fd = listener();
-    end(s, &l);
-    assert_int_equal(access(path, F_OK), 0);
-    close(fd);
-    unlink(path);
-}
-
-/* ---- Connections ------------------------------------------------------ */
+/* ---- Connections --------------------------------------------------------- */
 
 static void
 one_peer_at_a_time(void **state)
@@ -403,7 +78,7 @@ v56_a_session_that_cannot_end_yet_keeps_the_next_peer_waiting(void **state)
     end(s, &l);
 }
 
-/* ---- Messages --------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------ */
 
 static void
 v143_a_message_in_bytes_holds_up_nobody(void **state)
@@ -592,7 +267,7 @@ v35_a_refusing_session_ends_the_connection(void **state)
     end(s, &l);
 }
 
-/* ---- Sending ---------------------------------------------------------- */
+/* ---- Sending ------------------------------------------------------------- */
 
 /* V9: all bytes in order and every fd with the first byte of its message,
  * however full the socket was. */
@@ -687,7 +362,7 @@ v41_a_dead_peer_is_an_error_not_a_signal(void **state)
     end(s, &l);
 }
 
-/* ---- The end ---------------------------------------------------------- */
+/* ---- The end ------------------------------------------------------------- */
 
 /* J1: with peers in every state. */
 static void
@@ -721,7 +396,7 @@ j1_closing_leaves_nothing_behind(void **state)
     assert_int_equal(fds_open(), before);
 }
 
-/* ---- A vhost port on top ---------------------------------------------- */
+/* ---- A vhost port on top ------------------------------------------------- */
 
 static void
 vhost_port_answers_and_goes(void **state)
@@ -759,35 +434,10 @@ vhost_port_answers_and_goes(void **state)
     mr_loop_run(1000);
 }
 
-static int
-setup(void **state)
-{
-    (void)state;
-    strcpy(dir, "/tmp/moonring-test-XXXXXX");
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof(path), "%s/s.1", dir);
-    return mr_loop_open();
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    mr_loop_close();
-    return rmdir(dir); /* empty: every socket file is gone */
-}
-
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(file_is_0600_whatever_the_umask),
-        cmocka_unit_test(file_has_the_mode_and_owner_asked_for),
-        cmocka_unit_test(a_live_listener_is_not_disturbed),
-        cmocka_unit_test(v87_a_stale_file_is_replaced),
-        cmocka_unit_test(what_is_no_socket_stays),
-        cmocka_unit_test(impossible_paths_are_errors),
-        cmocka_unit_test(only_our_own_file_is_removed),
         cmocka_unit_test(one_peer_at_a_time),
         cmocka_unit_test(v87_a_client_tries_until_somebody_listens_and_again),
         cmocka_unit_test(

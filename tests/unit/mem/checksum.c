@@ -1,29 +1,11 @@
 /* mem/checksum: N59, N58, RFC 1071 and RFC 1624. The judge is a sum of one
  * byte at a time. */
-#include "unit/eal.h"
-#include "unit/packets.h"
+#include "unit/pool.h"
 
 #include <arpa/inet.h>
 
 #include "mem/checksum.h"
 
-static struct mr_pool *pool;
-
-static int
-setup(void **state)
-{
-    eal_setup(state);
-    pool = pool_new(4096, 256);
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    pool_end(pool);
-    return 0;
-}
 
 static uint16_t
 number(uint16_t wire)
@@ -355,5 +337,5 @@ main(void)
         cmocka_unit_test(hostile_bytes_stay_inside_the_packet),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, pool_setup, pool_teardown);
 }

@@ -1,32 +1,14 @@
 /* mem/reflect: what a host answers (RFC 826, 792, 4443, 4861), in the packet,
  * whatever way it is cut into segments, and with its VLAN tags kept. */
-#include "unit/eal.h"
-#include "unit/packets.h"
+#include "unit/pool.h"
 
 #include "mem/checksum.h"
 
-static struct mr_pool *pool;
 static const uint8_t ours[6] = {0x02, 0xaa, 0xbb, 0xcc, 0xdd, 0xee};
 static const uint8_t peer[6] = {0x52, 0x54, 0x00, 0x12, 0x34, 0x56};
 static const uint8_t everyone[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
 enum { OUR_IP = 0x0a000001, PEER_IP = 0x0a000002 };
-
-static int
-setup(void **state)
-{
-    eal_setup(state);
-    pool = pool_new(16384, 256);
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    pool_end(pool);
-    return 0;
-}
 
 struct frame {
     uint8_t bytes[70000];
@@ -420,5 +402,5 @@ main(void)
         cmocka_unit_test(hostile_bytes_stay_inside_the_packet),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, pool_setup, pool_teardown);
 }

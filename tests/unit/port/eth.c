@@ -1,8 +1,7 @@
 /* port/eth: DPDK devices come and go by their devargs and packets pass both
  * ways: net_null, net_ring and net_pcap anywhere, net_tap and net_af_packet
  * against a raw socket when the process may make interfaces. */
-#include "unit/eal.h"
-#include "unit/packets.h"
+#include "unit/ports.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,17 +13,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "port/port.h"
 
 static struct mr_burst burst = {.cap = MR_BURST_MAX};
-
-static int
-setup(void **state)
-{
-    eal_setup(state);
-    mr_gate_init();
-    return 0;
-}
 
 static int
 open_device(const char *devargs, uint32_t pairs, struct mr_pool *pool,
@@ -289,7 +279,8 @@ af_packet_device_exchanges_packets_over_veth(void **state)
     (void)state;
     need_interfaces();
     assert_int_equal(
-        system("ip link add mrtest1 type veth peer name mrtest2 && "
+        system("ip link del mrtest1 2>/dev/null; "
+               "ip link add mrtest1 type veth peer name mrtest2 && "
                "ip link set mrtest1 up && ip link set mrtest2 up"), 0);
     assert_int_equal(
         open_device("net_af_packet0,iface=mrtest1", 1, NULL, &port), 0);
@@ -315,5 +306,5 @@ main(void)
         cmocka_unit_test(af_packet_device_exchanges_packets_over_veth),
     };
 
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, ports_setup, NULL);
 }

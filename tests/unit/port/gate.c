@@ -67,12 +67,12 @@ hammer(void)
         mr_gate_close_wait(&s.gate);
         assert_int_equal(s.inside, 0);
         s.value[0]++;
-        if (closes % 8 == 0)
+        if (closes % 64 == 0)
             sched_yield(); /* let the worker try, in the middle of it */
         s.value[1]++;
         closes++;
         mr_gate_open(&s.gate);
-        if (closes % 4 == 0)
+        if (closes % 32 == 0)
             sched_yield();
     }
     mr_store(&s.stop, 1);

@@ -1,20 +1,9 @@
 /* port/null: a source without end and a sink without bottom. */
-#include "unit/eal.h"
-#include "unit/packets.h"
+#include "unit/ports.h"
 
 #include <errno.h>
 
-#include "port/port.h"
-
 static struct mr_burst burst = {.cap = MR_BURST_MAX};
-
-static int
-setup(void **state)
-{
-    eal_setup(state);
-    mr_gate_init();
-    return 0;
-}
 
 static void
 rx_gives_the_pools_template_and_counts_it(void **state)
@@ -118,5 +107,5 @@ main(void)
         cmocka_unit_test(bad_options_are_errors),
     };
 
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, ports_setup, NULL);
 }

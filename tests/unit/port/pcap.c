@@ -1,7 +1,7 @@
 /* port/pcap: files that others wrote are played, files that we write are read
  * by libpcap, and files that are damaged are errors with a text. */
-#include "unit/eal.h"
-#include "unit/packets.h"
+#include "unit/pool.h"
+#include "unit/ports.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,22 +14,18 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "port/port.h"
 #include "port/tape.h"
 
-static char dir[] = "/tmp/moonring-pcap-XXXXXX";
-static struct mr_pool *pool;
 static struct mr_burst burst = {.cap = MR_BURST_MAX};
+static char dir[] = "/tmp/moonring-pcap-XXXXXX";
 
 static int
 setup(void **state)
 {
-    eal_setup(state);
-    mr_gate_init();
+    ports_setup(state);
     assert_non_null(mkdtemp(dir));
     assert_int_equal(chdir(dir), 0);
-    pool = pool_new(4096, 256);
-    return 0;
+    return pool_setup(state);
 }
 
 static int
@@ -37,10 +33,8 @@ teardown(void **state)
 {
     char command[100];
 
-    (void)state;
-    pool_end(pool);
     snprintf(command, sizeof(command), "rm -r %s", dir);
-    return chdir("/") || system(command);
+    return pool_teardown(state) || chdir("/") || system(command);
 }
 
 /* ---- Files, byte by byte ---------------------------------------------- */

@@ -1,19 +1,8 @@
 /* port/pipe: packets between two threads, in order, none lost, none copied.
  * Runs under TSan, too. */
-#include "unit/eal.h"
-#include "unit/packets.h"
+#include "unit/ports.h"
 
 #include <errno.h>
-
-#include "port/port.h"
-
-static int
-setup(void **state)
-{
-    eal_setup(state);
-    mr_gate_init();
-    return 0;
-}
 
 static void
 pipe_of(uint32_t pairs, uint32_t size, struct mr_port **a, struct mr_port **b)
@@ -58,7 +47,7 @@ the_same_packets_come_out(void **state)
 static void
 it_holds_exactly_its_size(void **state)
 {
-    static struct mr_burst b = {.cap = 256};
+    struct mr_burst b = {.cap = 256};
     struct mr_pool *pool = pool_new(1024, 64);
 
     (void)state;
@@ -81,7 +70,7 @@ it_holds_exactly_its_size(void **state)
 static void
 a_closed_peer_is_down_but_its_packets_arrive(void **state)
 {
-    static struct mr_burst b = {.cap = 256};
+    struct mr_burst b = {.cap = 256};
     struct mr_pool *pool = pool_new(256, 64);
     struct mr_port *a, *z;
     struct mr_queue *rx, *tx;
@@ -114,7 +103,7 @@ a_closed_peer_is_down_but_its_packets_arrive(void **state)
 static void
 packets_on_the_way_are_freed_at_the_end(void **state)
 {
-    static struct mr_burst b = {.cap = 256};
+    struct mr_burst b = {.cap = 256};
     struct mr_pool *pool = pool_new(256, 64);
     struct mr_port *port[2];
 
@@ -166,7 +155,7 @@ struct side {
 static void *
 producer(void *arg)
 {
-    static struct mr_burst b = {.cap = 256};
+    struct mr_burst b = {.cap = 256};
     struct side *s = arg;
     uint32_t next = 0;
 
@@ -289,5 +278,5 @@ main(void)
         cmocka_unit_test(a_peer_may_close_while_the_other_runs),
     };
 
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, ports_setup, NULL);
 }

@@ -1,7 +1,6 @@
 /* port/port and port/queue: names, claims, closing, and what the data calls
  * promise, with a kind of port made for the test. */
-#include "unit/eal.h"
-#include "unit/packets.h"
+#include "unit/pool.h"
 
 #include <errno.h>
 
@@ -9,23 +8,11 @@
 #include "base/process.h"
 #include "port/port.h"
 
-static struct mr_pool *pool;
-
 static int
 setup(void **state)
 {
-    eal_setup(state);
     mr_gate_init();
-    pool = pool_new(1024, 64);
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    pool_end(pool);
-    return 0;
+    return pool_setup(state);
 }
 
 /* A port that moves as many packets a call as it is told. */
@@ -501,5 +488,5 @@ main(void)
         cmocka_unit_test(a_stop_ends_every_wait),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, pool_teardown);
 }

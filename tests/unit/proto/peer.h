@@ -235,3 +235,44 @@ bring_up(struct peer *p, uint64_t features, uint32_t base)
         assert_int_equal(say_state(p, MR_REQ_SET_VRING_ENABLE, r, 1), 0);
     assert_int_equal(mr_port_up(&p->vhost->port), 1);
 }
+
+/* ---- The peer of a test ------------------------------------------------ */
+
+static struct peer p;
+
+static inline int
+open_default(void **state)
+{
+    struct mr_vhost_options options = defaults();
+
+    (void)state;
+    peer_open(&p, &options);
+    return 0;
+}
+
+static inline int
+close_default(void **state)
+{
+    (void)state;
+    peer_close(&p);
+    return 0;
+}
+
+static inline bool
+running(uint32_t r)
+{
+    return p.backend->rings->ring[r].running;
+}
+
+static inline uint32_t
+base_of(uint32_t r)
+{
+    assert_int_equal(say_state(&p, MR_REQ_GET_VRING_BASE, r, 0), 1);
+    assert_int_equal(p.reply.size, 8);
+    assert_int_equal(p.reply.flags, 5);
+    assert_int_equal(p.reply.payload.state.index, r);
+    return p.reply.payload.state.num;
+}
+
+#define WITH_PEER(f) cmocka_unit_test_setup_teardown(f, open_default,          \
+                                                     close_default)
