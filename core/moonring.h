@@ -239,7 +239,7 @@ struct mr_vhost_options {
     int32_t in_order;    /* IN_ORDER */
     int32_t indirect;    /* INDIRECT_DESC */
     int32_t event_idx;   /* EVENT_IDX */
-    int32_t order_platform; /* ORDER_PLATFORM */
+    int32_t order_platform; /* ORDER_PLATFORM; -1 is off */
     int32_t version_1;   /* 0 = legacy */
     uint32_t size;       /* driver: ring size, 0 = 256 */
     struct mr_pool *pool; /* device: received packets; NULL = one of its own */

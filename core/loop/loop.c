@@ -110,9 +110,11 @@ mr_loop_run(uint64_t timeout_us)
         return 0;
     }
     uv_update_time(loop);
-    /* Without a limit the waker alone keeps the turn going. */
+    /* Without a limit the waker alone keeps the turn going. The timer repeats:
+     * libuv runs those that are due before it waits, and a single shot that
+     * fell due by then would leave it waiting for ever. */
     if (timeout_us != UINT64_MAX)
-        uv_timer_start(&budget, on_budget, ms, 0);
+        uv_timer_start(&budget, on_budget, ms, ms);
     turn(UV_RUN_ONCE);
     uv_timer_stop(&budget);
     return 0;

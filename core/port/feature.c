@@ -56,6 +56,7 @@ mr_feature_wishes_read(const struct mr_vhost_options *o, const char *port,
         else if (option[i].wish)
             w->on |= option[i].bit;
     }
+    w->any &= ~MR_F(ORDER_PLATFORM);
     if (w->on & ~mr_feature_closure(w->on | w->any))
         return mr_error_set(-EINVAL, "%s: packed rings, in-order use and "
                             "platform ordering need VERSION_1: leave it on",

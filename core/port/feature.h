@@ -15,7 +15,9 @@
     X(order_platform, ORDER_PLATFORM) X(version_1, VERSION_1)
 
 struct mr_feature_wishes {
-    uint64_t any; /* left to the peer (-1) */
+    uint64_t any; /* left to the peer (-1), except ORDER_PLATFORM: a software
+                   * peer is ordered by the CPUs that both of us run on, so
+                   * that is off unless asked for (S60) */
     uint64_t on;  /* asked for (1) */
 };
 

@@ -20,12 +20,6 @@ enum {
 /* B2: position 0 and wrap counter 1, for both halves. */
 static const uint32_t packed_base = 0x80008000;
 
-/* Features that are taken only when an option asks for them: the older layout
- * is the wider choice, and a software peer is ordered by the CPUs that both of
- * us run on, so ORDER_PLATFORM costs barriers and gives nothing (S60). */
-static const uint64_t not_by_default =
-    MR_F(RING_PACKED) | MR_F(ORDER_PLATFORM);
-
 static int
 wishes_take(struct mr_virtio *v, const struct mr_vhost_options *o)
 {
@@ -34,7 +28,7 @@ wishes_take(struct mr_virtio *v, const struct mr_vhost_options *o)
 
     v->required = wishes.on;
     v->wanted = MR_F(PROTOCOL_FEATURES) | MR_F(ANY_LAYOUT) | wishes.on |
-                (wishes.any & ~not_by_default) |
+                (wishes.any & ~MR_F(RING_PACKED)) | /* the older layout */
                 (v->port.pairs > 1 ? MR_F(MQ) : 0);
     return rc;
 }

@@ -26,6 +26,7 @@ testpmd_start() { # VDEV
     options=$(memory_options)
     say "testpmd $1 ($options)"
     rm -f "$run/testpmd.in"
+    : >"$run/testpmd.log"
     mkfifo "$run/testpmd.in"
     # Open both ways: nobody waits for the other end or dies of its absence.
     exec {testpmd_in}<>"$run/testpmd.in"

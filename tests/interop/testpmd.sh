@@ -58,7 +58,7 @@ peer_driver+=,packed_vq=$packed,mrg_rxbuf=$mrg,in_order=$in_order
 # The back-end comes first: a driver needs the socket. The peer takes in all
 # that comes from the first packet on.
 start_both() { # SCRIPT [OPTION...]
-    rm -f "$sock" "$run/testpmd.log"
+    rm -f "$sock"
     if [ "$side" = device ]; then
         moonring_start run "$1" "$device_spec" --json "${@:2}"
         moonring_wait_socket "$sock"

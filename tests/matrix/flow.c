@@ -99,7 +99,8 @@ begin(struct flow *f, const struct cell *c)
     f->cell = c;
     f->max = longest(c);
     segs = f->max / (s.room ? s.room : 2048) + 1;
-    s.packets = 600 + MR_MIN(segs * c->count, 6000u) + (c->driver ? c->size : 0);
+    s.packets = 600 + MR_MIN(segs * c->count, 6000u);
+    s.packets += c->driver ? c->size : 0;
     if (c->driver && !c->rx)
         s.packets += MR_MIN(segs * c->size, 3000u);
     s.slab = (12 + MR_MAX(f->max, SPAN_ROOM + SPAN_MORE) + 16 + 24 * 16 + 63) /

@@ -50,7 +50,8 @@ struct peer_memory {
 };
 
 /* Makes a file of the regions, which lie in it in reverse order, and maps it.
- * Only guest, size are read; offset and user are filled in. False = no memory. */
+ * Only guest and size are read; offset and user are filled in. False = no
+ * memory. */
 bool peer_memory_create(struct peer_memory *memory,
                         const struct peer_region *regions, uint32_t n);
 /* Maps a file that the other end made: one region at `guest`. */

@@ -1,6 +1,6 @@
 /* Hostile drivers against our device side: for every fault of MR_FAULTS what
  * provokes it, in both layouts and directions. legal.c has the neighbours that
- * are no fault, and ROOM.
+ * are no fault, and ROOM; faults_setup.c RING_SETUP and MEMORY_LOST.
  *
  * A fault of the kind "skip" costs its own buffer only: that comes back with
  * length 0, packets before and after it flow, and however many there are, the
@@ -9,12 +9,6 @@
  * nothing, even when good buffers follow. In both cases nothing is written
  * outside the buffers. */
 #include "unit/burst/hostile.h"
-
-#include <errno.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include "base/error.h"
 
 static const uint64_t TABLES = MR_F(INDIRECT_DESC);
 
@@ -489,73 +483,6 @@ hostile(void **state)
     close_trial(&rig);
 }
 
-/* ---- Rows that need a test of their own -------------------------------- */
-
-static void
-RING_SETUP_is_refused(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        struct row row = {0};
-        struct trial t = {&row, i & 1, true};
-        struct mr_ring ring = {0};
-        struct rig rig;
-
-        open_trial(&rig, &t, false);
-        rig.config.part[0] = (uint8_t *)rig.config.part[0] + 8;
-        assert_int_equal(mr_ring_start(&ring, &rig.config), -EINVAL);
-        close_trial(&rig);
-    }
-}
-
-/* The handler that the guard installed; cmocka puts its own over it. */
-static struct sigaction guard;
-
-static int
-setup(void **state)
-{
-    struct mr_memory *none;
-
-    if (mr_memory_create(NULL, NULL, 0, &none))
-        return -1;
-    mr_memory_destroy(none);
-    return sigaction(SIGBUS, NULL, &guard) || eal_setup(state);
-}
-
-/* V62: the file shrinks under us; the burst reads zeros and goes on. */
-static void
-MEMORY_LOST_is_survived_and_told(void **state)
-{
-    (void)state;
-    sigaction(SIGBUS, &guard, NULL);
-    for (int i = 0; i < 4; i++) {
-        struct row row = {.slab = 65536};
-        struct trial t = {&row, i & 1, i & 2};
-        struct rig rig;
-
-        open_trial(&rig, &t, false);
-        good_in(&rig, 4);
-        assert_int_equal(rig.memory->lost, 0);
-        assert_int_equal(ftruncate(rig.guest.fd, 0), 0);
-        rig.torn = true;
-        for (int k = 0; k < 4; k++) {
-            uint32_t n = 4;
-
-            if (t.rx) {
-                n = rig.burst(&rig.ring, pkts, n);
-                mr_pkts_free(pkts, n);
-                continue;
-            }
-            for (uint32_t j = 0; j < n; j++)
-                pkts[j] = frame_packet(rig.pool, 60, 0);
-            n = rig.burst(&rig.ring, pkts, 4);
-            mr_pkts_free(pkts + n, 4 - n);
-        }
-        assert_int_equal(rig.memory->lost, 1);
-        close_trial(&rig);
-    }
-}
-
 /* ---- Every fault has a row --------------------------------------------- */
 
 /* Faults that only our driver side can meet: faults_driver.c. */
@@ -626,10 +553,7 @@ main(void)
 {
     add("every_fault_of_the_device_side_has_a_case",
         every_fault_of_the_device_side_has_a_case, NULL);
-    add("RING_SETUP_is_refused", RING_SETUP_is_refused, NULL);
-    add("MEMORY_LOST_is_survived_and_told", MEMORY_LOST_is_survived_and_told,
-        NULL);
     add_rows();
-    return _cmocka_run_group_tests("faults_device", tests, n_tests, setup,
+    return _cmocka_run_group_tests("faults_device", tests, n_tests, eal_setup,
                                    NULL);
 }

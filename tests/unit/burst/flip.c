@@ -165,7 +165,7 @@ prepare(struct rig *rig)
     used->idx = 0;
 }
 
-/* Headroom and the bytes behind each buffer: no burst of ours receives there. */
+/* Headroom and the bytes behind each buffer: no burst receives there. */
 static uint8_t *
 pool_gap(const struct mr_pool *pool, uint32_t i, bool behind, size_t *len)
 {

@@ -1,7 +1,6 @@
 /* The legal neighbours of what faults_device.c refuses: buffers that look bad
  * and are not, so that hardening never breaks an honest driver; and packets
- * that are too long for the driver's buffers (ROOM: N41, N42), which is nobody's
- * fault. */
+ * that are too long for the driver's buffers (ROOM: N41, N42). */
 #include "unit/burst/hostile.h"
 
 static struct mr_pkt *pkts[MR_BURST_MAX];
@@ -196,7 +195,9 @@ legal(void **state)
 {
     const struct legal_trial *t = *state;
     const struct legal *l = t->legal;
-    struct row row = {.features = MR_F(INDIRECT_DESC), .size = l->size, .slab = l->slab};
+    struct row row = {.features = MR_F(INDIRECT_DESC),
+                      .size = l->size,
+                      .slab = l->slab};
     struct trial trial = {&row, t->packed, true};
     struct rig rig;
 

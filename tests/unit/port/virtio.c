@@ -38,8 +38,8 @@ options_out_of_range_are_refused_with_nothing_left(void **state)
         {{.size = 32769}, "32769"},
         {{.size = 300}, "power of two"}, /* S1 */
         {{.size = 300, .packed = -1}, "power of two"},
-        {{.packed = 2}, "RING_PACKED"},
-        {{.mergeable = -2}, "MRG_RXBUF"},
+        {{.packed = 2}, "packed"},
+        {{.mergeable = -2}, "mergeable"},
         {{.packed = 1, .version_1 = 0}, "VERSION_1"}, /* N5 */
         {{.in_order = 1, .version_1 = 0}, "VERSION_1"},
         {{.packets = 1u << 23}, "pool"},

@@ -15,10 +15,15 @@ n5_offer_is_closed_under_requirements(void **state)
     eal_start();
     assert_int_equal(mr_vhost_create(&options, &v), 0);
     assert_int_equal(v->offered & (modern | MR_F(VERSION_1)),
-                     modern | MR_F(VERSION_1));
+                     MR_F(RING_PACKED) | MR_F(IN_ORDER) | MR_F(VERSION_1));
     assert_int_equal(v->offered & (MR_F(MQ) | MR_F(CTRL_VQ) | MR_F(LOG_ALL)),
                      0);
     mr_port_close(&v->port);
+    options.order_platform = 1; /* S60: only for those who ask */
+    assert_int_equal(mr_vhost_create(&options, &v), 0);
+    assert_int_equal(v->offered & modern, modern);
+    mr_port_close(&v->port);
+    options.order_platform = -1;
     options.version_1 = 0;
     options.pairs = 2;
     assert_int_equal(mr_vhost_create(&options, &v), 0);
