@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <lauxlib.h>
@@ -138,6 +139,18 @@ host_may(lua_State *L)
     return 1;
 }
 
+/* nap(seconds): sleeps, also when the process is to stop. */
+static int
+host_nap(lua_State *L)
+{
+    double seconds = luaL_checknumber(L, 1);
+    struct timespec ts = {(time_t)seconds,
+                          (long)((seconds - (double)(time_t)seconds) * 1e9)};
+
+    nanosleep(&ts, NULL);
+    return 0;
+}
+
 /* quit(code): ends the process at once. For the one case in which it cannot
  * end well: a task that does not come back. */
 static int
@@ -154,8 +167,8 @@ host_open(lua_State *L)
         {"start", host_start},       {"cpus", host_cpus},
         {"share", host_share},       {"terminal", host_terminal},
         {"tempdir", host_tempdir},   {"files", host_files},
-        {"may", host_may},           {"quit", host_quit},
-        {NULL, NULL},
+        {"may", host_may},           {"nap", host_nap},
+        {"quit", host_quit},         {NULL, NULL},
     };
 
     lua_newtable(L);

@@ -279,6 +279,18 @@ script_line(lua_State *L, lua_Debug *ar)
     return false;
 }
 
+/* Whether the whole process is to stop, not only this task. */
+static bool
+process_stops(struct mr_task *task)
+{
+    bool stops;
+
+    mr_thread_stop_word(NULL);
+    stops = !mr_running();
+    mr_thread_stop_word(&task->stop);
+    return stops;
+}
+
 /* Runs in the worker, at its next Lua instruction outside compiled code. A
  * process that ends does not wait for the task's own good will. */
 static void
@@ -293,7 +305,7 @@ where_hook(lua_State *L, lua_Debug *ar)
         snprintf(task->where, sizeof(task->where), "at %s:%d", ar->short_src,
                  ar->currentline);
     mr_store_release(&task->where_set, 1);
-    if (!mr_running())
+    if (process_stops(task))
         luaL_error(L, "task %s was ended: it did not look at mr.running()",
                    task->entry);
 }

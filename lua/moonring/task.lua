@@ -134,21 +134,31 @@ function Task:overdue()
     return true
 end
 
--- Stops all tasks and waits for them, `timeout` seconds at most together.
+-- Seconds that a task gets to end after it was interrupted.
+local GRACE = 0.5
+
+-- Waits until `limit`, also when the process is to stop. -> whether it ended
+local function await(task, limit)
+    while task:state() == "running" and loop.now() < limit do
+        C.mr_loop_run(1000)
+        host.nap(0.001)
+    end
+    return task:state() ~= "running"
+end
+
+-- The process's end: stops all tasks and waits for them, `timeout` seconds at most together. Those
+-- that do not look at mr.running() are interrupted, where Lua can be.
 -- -> list of texts of failures that nobody asked for, whether all ended
 function M.finish(timeout)
     local failed, all = {}, true
     local limit = loop.now() + timeout
-    for _, task in ipairs(M.live) do task:stop() end
+    loop.stop()
     for _, task in ipairs(M.live) do
-        while task:state() == "running" and loop.now() < limit do
-            C.mr_loop_run(1000)
-            ffi.C.mr_sleep_us(1000)
-        end
+        await(task, limit)
         if task:state() == "running" then
             local _, text = task:overdue()
             failed[#failed + 1] = text
-            all = false
+            all = await(task, loop.now() + GRACE) and all
         elseif task:state() == "failed" and not task.seen then
             failed[#failed + 1] = ("task %s failed: %s"):format(task.label,
                 task.values[1])

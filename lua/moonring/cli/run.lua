@@ -12,7 +12,7 @@ local usage = require "moonring.cli.usage"
 local M = {}
 
 -- Seconds that tasks get to end.
-local PATIENCE = 5
+local PATIENCE = 3
 
 -- What os.exit raises in a script, so that even then ports are closed.
 local Exit = {}

@@ -19,8 +19,7 @@ enum {
     TO_RX = 4, /* the core receives */
     TO_TX = 8, /* the core sends */
     TO_BOTH = 12,
-    ALONE = 16, /* needs the whole ring: no good buffers around it */
-    UNSEEN = 32, /* broken before anything of the burst is looked at */
+    ALONE = 16, /* no good buffers around it */
 };
 
 static const struct peer_shape WHOLE = {PEER_CUT_whole, PEER_CHAIN};

@@ -274,8 +274,8 @@ recv_waits_for_the_first_packet_and_no_longer(void **state)
     f.calls = 0;
     start = mr_now();
     assert_int_equal(mr_queue_recv(q, b, 20000), 0);
-    assert_in_range(mr_now() - start, 20000000, 2000000000);
-    assert_true(f.calls > 100);
+    assert_true(mr_now() - start >= 20000000);
+    assert_true(f.calls > 1);
     f.calls = 0;
     assert_int_equal(mr_queue_recv(q, b, 0), 0);
     assert_int_equal(f.calls, 1);
