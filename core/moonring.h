@@ -229,7 +229,7 @@ struct mr_vhost_options {
     const char *path;    /* socket; at most 107 bytes */
     const char *name;    /* NULL = kind and a number */
     uint32_t pairs;      /* queue pairs offered: 1..128, 0 = 1 */
-    int32_t connect;     /* 1 = connect to a listening peer and retry, 0 = listen */
+    int32_t connect;     /* 1 = connect to a listening peer, 0 = listen */
     uint32_t retry_ms;   /* delay between tries: 0 = 1000 */
     int32_t mode;        /* permission bits of the socket file: -1 = 0600 */
     int32_t owner;       /* user and group of the socket file: -1 = ours */
@@ -337,7 +337,7 @@ const struct mr_counters *mr_queue_counters(const struct mr_queue *queue);
 uint32_t mr_queue_fault(const struct mr_queue *queue);
 
 /* Receives what is there now into the burst (its old packets are freed),
- * at most its capacity. Returns the number. The packets belong to the caller. */
+ * at most its capacity. Returns the number. The packets are the caller's. */
 uint32_t mr_queue_try_recv(struct mr_queue *queue, struct mr_burst *burst);
 /* As above, but waits for the first packet: until one came, `timeout_us` went
  * by (~0 = no limit) or the process stops. */

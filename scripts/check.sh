@@ -16,7 +16,7 @@ build() { # DIR [CMAKE OPTION...]
     shift
     echo "== build $dir"
     mkdir -p "$dir"
-    cmake -S . -B "$dir" "$@" >"$log" 2>&1 &&
+    cmake -S . -B "$dir" -DBUILD_TESTING=ON "$@" >"$log" 2>&1 &&
         cmake --build "$dir" -j "$(nproc)" >>"$log" 2>&1 && return
     cat "$log" >&2
     echo "check.sh: cannot build $dir: see the lines above" >&2

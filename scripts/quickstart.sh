@@ -12,9 +12,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 echo "== packages"
 scripts/setup.sh
 echo "== build"
-cmake -S . -B build -DCMAKE_BUILD_TYPE=Release
-cmake --build build -j "$(nproc)"
+new_tree=()
+[ -f build/CMakeCache.txt ] || new_tree=(-DBUILD_TESTING=OFF)
+cmake -S . -B build -DCMAKE_BUILD_TYPE=Release "${new_tree[@]}"
+cmake --build build --target moonring -j "$(nproc)"
 echo "== bench"
-build/bin/moonring bench pvp --short
-echo "Next: 'build/bin/moonring --help', the lessons in examples/, or" \
-    "scripts/check.sh to run every test."
+exec build/bin/moonring bench pvp --short # ends with what to try next

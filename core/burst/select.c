@@ -1,3 +1,5 @@
+/* Picks the burst function for a ring: once, at negotiation, by the control
+ * thread while the queue's gate is closed. */
 #include "burst/variant.h"
 #include "ring/ring.h"
 

@@ -228,6 +228,23 @@ mr_pool_free(struct mr_pool *pool)
     return 0;
 }
 
+static void
+pool_flush(struct rte_mempool *mp, void *opaque)
+{
+    struct rte_mempool_cache *cache =
+        rte_mempool_default_cache(mp, rte_lcore_id());
+
+    (void)opaque;
+    if (cache)
+        rte_mempool_cache_flush(cache, mp);
+}
+
+void
+mr_pools_flush(void)
+{
+    rte_mempool_walk(pool_flush, NULL);
+}
+
 uint32_t
 mr_pool_size(const struct mr_pool *pool)
 {

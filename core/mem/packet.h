@@ -73,6 +73,10 @@ mr_pkts_alloc(struct mr_pool *pool, struct mr_pkt **pkts, uint32_t n)
 /* As above, with the pool's template in each packet and both lengths set. */
 uint32_t mr_pkts_fill(struct mr_pool *pool, struct mr_pkt **pkts, uint32_t n);
 
+/* Gives the packets that this thread keeps in its caches back to their pools.
+ * Before a thread leaves the EAL: nobody else could take them. */
+void mr_pools_flush(void);
+
 /* Frees n packets, chains included. */
 void mr_pkts_free(struct mr_pkt **pkts, uint32_t n);
 

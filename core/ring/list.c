@@ -160,7 +160,8 @@ mr_list_walk_packed(struct mr_ring *ring, struct mr_pos at, struct mr_desc d,
             return true;
         mr_packed_advance(ring, &at, 1);
         d = mr_desc_copy(&ring->desc.packed[at.pos], true);
-        if (list->ndesc == ring->size || !mr_packed_is_avail(d.flags, at.wrap)) {
+        if (list->ndesc == ring->size ||
+            !mr_packed_is_avail(d.flags, at.wrap)) {
             mr_ring_break(ring, MR_FAULT_LIST); /* P66, P67 */
             return false;
         }

@@ -102,10 +102,10 @@ struct mr_ring_config {
     uint32_t base;    /* SET_VRING_BASE value (virtqueues 5) */
     bool driver;      /* which side we are */
     bool rx;          /* which way packets go: true = into Moonring */
-    void *part[3];    /* host address of descriptors, driver area, device area */
+    void *part[3];    /* host: descriptors, driver area, device area */
     const struct mr_memory *memory; /* device side */
     uint64_t delta;   /* driver side: guest address = pointer - delta */
-    void *shadow_tables;  /* driver: mr_ring_table_bytes(size) of arena memory */
+    void *shadow_tables;  /* driver: mr_ring_table_bytes(size), shared */
     struct mr_pool *pool; /* rx: buffers; driver: sent in place, else copied */
     struct mr_counters *counters;
     int notify_fd;    /* stays the caller's; -1 = none */

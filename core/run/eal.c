@@ -13,6 +13,7 @@
 #include <rte_log.h>
 
 #include "base/error.h"
+#include "mem/packet.h"
 
 static bool started;
 
@@ -44,10 +45,9 @@ mr_eal_start(void)
     static char lcores[CPU_SETSIZE * 6];
     static char level[64];
     const char *want = getenv("MOONRING_EAL_LOG");
-    char *argv[] = {"moonring",       "--no-huge", "--no-shconf",
-                    "--iova-mode=va", "-m",        "256",
-                    "--no-pci",       "--no-telemetry", level,
-                    lcores,           NULL};
+    char *argv[] = {"moonring", "--no-huge", "--no-shconf", "--iova-mode=va",
+                    "-m",       "256",       "--no-pci",    "--no-telemetry",
+                    level,      lcores,      NULL};
     int rc;
 
     if (started)
@@ -91,5 +91,6 @@ mr_eal_join(void)
 void
 mr_eal_leave(void)
 {
+    mr_pools_flush();
     rte_thread_unregister();
 }

@@ -164,11 +164,11 @@ static int
 host_open(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"start", host_start},       {"cpus", host_cpus},
-        {"share", host_share},       {"terminal", host_terminal},
-        {"tempdir", host_tempdir},   {"files", host_files},
-        {"may", host_may},           {"nap", host_nap},
-        {"quit", host_quit},         {NULL, NULL},
+        {"start", host_start},     {"cpus", host_cpus},
+        {"share", host_share},     {"terminal", host_terminal},
+        {"tempdir", host_tempdir}, {"files", host_files},
+        {"may", host_may},         {"nap", host_nap},
+        {"quit", host_quit},       {NULL, NULL},
     };
 
     lua_newtable(L);

@@ -89,8 +89,7 @@ mr_state_open(void)
         return NULL;
     if (lua_cpcall(L, prepare, NULL) == 0)
         return L;
-    fprintf(stderr, "moonring: error: no Lua state: %s\n",
-            lua_tostring(L, -1));
+    fprintf(stderr, "moonring: error: no Lua state: %s\n", lua_tostring(L, -1));
     lua_close(L);
     return NULL;
 }

@@ -227,8 +227,9 @@ mr_task_start(const char *script, const char *entry, const void *args,
         return mr_error_set(-ENOMEM, "task %s: no memory", entry);
     rc = start_thread(t);
     if (rc == -EINVAL)
-        mr_error_set(rc, "task %s: core %d is not among those allowed to "
-                         "us; see 'moonring doctor'",
+        mr_error_set(rc,
+                     "task %s: core %d is not among those allowed to "
+                     "us; see 'moonring doctor'",
                      entry, core);
     else if (rc)
         mr_error_set(rc, "task %s: no thread: %s", entry, strerror(-rc));

@@ -146,8 +146,9 @@ local function await(task, limit)
     return task:state() ~= "running"
 end
 
--- The process's end: stops all tasks and waits for them, `timeout` seconds at most together. Those
--- that do not look at mr.running() are interrupted, where Lua can be.
+-- The process's end: stops all tasks and waits for them, `timeout` seconds at
+-- most together. Those that do not look at mr.running() are interrupted, where
+-- Lua can be.
 -- -> list of texts of failures that nobody asked for, whether all ended
 function M.finish(timeout)
     local failed, all = {}, true

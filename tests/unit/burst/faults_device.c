@@ -242,6 +242,18 @@ of_two_lengths(struct rig *rig, uint32_t len)
     expose(rig, two, 2);
 }
 
+/* C16: empty parts count, or a list of them would keep us busy for ever. */
+static void
+many_empties(struct rig *rig, uint32_t n)
+{
+    struct mr_split_desc desc[PEER_PARTS];
+
+    write_frame(rig, scratch(rig), 60);
+    for (uint32_t i = 0; i < n; i++)
+        desc[i] = element(rig, scratch(rig), i ? 0 : 100);
+    expose(rig, desc, n);
+}
+
 /* 2^32 bytes and `rest`, as 241 parts that are the same 17 MiB, which all
  * slabs together have (C14). */
 static void
@@ -322,6 +334,7 @@ static const struct row rows[] = {
     {MR_FAULT_SEGMENTS, "chain", ALL, many_parts, 257, 0, 512, 0},
     {MR_FAULT_SEGMENTS, "chain_300", ALL, many_parts, 300, 0, 512, 0},
     {MR_FAULT_SEGMENTS, "table", ALL, many_entries, 257, TABLES, 512, 8192},
+    {MR_FAULT_SEGMENTS, "empties", ALL, many_empties, 257, 0, 512, 0},
     {MR_FAULT_RUNT, "nothing", ALL, of_length, 0, 0, 0, 0},
     {MR_FAULT_RUNT, "one", ALL, of_length, 1, 0, 0, 0},
     {MR_FAULT_RUNT, "header_less_one", ALL, of_length, 11, 0, 0, 0},

@@ -94,6 +94,36 @@ N41_no_partial_packet_is_exposed(void **state)
     }
 }
 
+/* A bad buffer among those of one packet costs itself and the ones before it;
+ * the packet goes into the next. */
+static void
+N36_span_goes_around_a_bad_buffer(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        struct row row = {.features = MR_F(MRG_RXBUF), .size = 8};
+        struct trial t = {&row, i & 1, false};
+        uint32_t unused = 0, len;
+        uint8_t frame[PEER_FRAME_MAX];
+        struct rig rig;
+
+        (void)state;
+        open_trial(&rig, &t, false);
+        for (int k = 0; k < 2; k++)
+            peer_post(&rig.peer, &WHOLE, 100);
+        expose_one(&rig, OUTSIDE, 100);
+        for (int k = 0; k < 4; k++)
+            peer_post(&rig.peer, &WHOLE, 100);
+        pkts[0] = frame_packet(rig.pool, 350, 3);
+        assert_int_equal(rig.burst(&rig.ring, pkts, 1), 1);
+        assert_int_equal(peer_receive(&rig.peer, frame, &len, &unused), 1);
+        assert_int_equal(len, 350);
+        assert_true(frame_same(frame, 350, 3));
+        assert_int_equal(unused, 3);
+        assert_true(rig.counters.faults[MR_FAULT_ADDRESS] > 0);
+        close_trial(&rig);
+    }
+}
+
 /* ---- Buffers that only look bad ---------------------------------------- */
 
 /* What looks bad and is not: one packet comes out of it. */
@@ -129,7 +159,7 @@ table_unknown_flags(struct rig *rig, uint32_t flags)
 static void
 empty_parts(struct rig *rig, uint32_t n)
 {
-    struct mr_split_desc desc[20];
+    struct mr_split_desc desc[PEER_PARTS];
 
     write_frame(rig, scratch(rig), 60);
     for (uint32_t i = 0; i < n; i++)
@@ -173,6 +203,7 @@ static const struct legal legals[] = {
     {"INDIRECT_table_at_odd_address", ON_BOTH, table_at, 7, 60, 0, 0},
     {"S22_table_backwards", ON_SPLIT, table_backwards, 0, 60, 0, 0},
     {"C16_empty_parts", ON_BOTH, empty_parts, 9, 60, 0, 0},
+    {"SEGMENTS_256_with_empty_ones", ON_BOTH, empty_parts, 256, 60, 512, 0},
     {"LOOP_list_of_ring_size", ON_BOTH, empty_parts, 16, 60, 16, 0},
     {"S71_unknown_flags", ON_SPLIT, unknown_flags, 0xfff8, 60, 0, 0},
     {"P73_unknown_flags", ON_PACKED, unknown_flags, 0x7f78, 60, 0, 0},
@@ -217,12 +248,13 @@ legal(void **state)
     close_trial(&rig);
 }
 
-enum { TESTS_MAX = 3 + 2 * MR_COUNT_OF(legals) };
+enum { TESTS_MAX = 4 + 2 * MR_COUNT_OF(legals) };
 
 static struct CMUnitTest tests[TESTS_MAX] = {
     cmocka_unit_test(ROOM_one_buffer_too_small),
     cmocka_unit_test(ROOM_mergeable_buffers_too_small),
     cmocka_unit_test(N41_no_partial_packet_is_exposed),
+    cmocka_unit_test(N36_span_goes_around_a_bad_buffer),
 };
 
 int
@@ -230,7 +262,7 @@ main(void)
 {
     static struct legal_trial trials[TESTS_MAX];
     static char names[TESTS_MAX][96];
-    size_t n = 3;
+    size_t n = 4;
 
     for (size_t i = 0; i < 2 * MR_COUNT_OF(legals); i++) {
         const struct legal *l = &legals[i / 2];
