@@ -427,8 +427,12 @@ tx_general(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
     enum tx_result result;
     struct mr_pkt *copy;
 
-    if (can_expose(r, pkt))
-        return tx_segments(r, pkt, v);
+    if (can_expose(r, pkt)) {
+        result = tx_segments(r, pkt, v);
+        if (result != TX_NEVER)
+            return result;
+    }
+    /* A copy has fewer segments, and headroom. */
     if (!r->free)
         return TX_FULL;
     copy = mr_pkt_copy(r->pool, pkt);

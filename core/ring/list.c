@@ -33,8 +33,8 @@ mr_list_element(struct mr_ring *ring, const struct mr_desc *desc, bool write,
         list_fail(list, MR_FAULT_ADDRESS); /* S66, P69 */
     else if (n > max)
         list_fail(list, MR_FAULT_SEGMENTS);
-    else if (desc->len) /* C16: an empty element adds nothing */
-        gather->n += n;
+    else
+        gather->n += n; /* C16: an empty one too, as the list's bound */
     list->len += desc->len;
 }
 

@@ -103,18 +103,6 @@ function Task:stop()
     if self.ptr then C.mr_task_stop(self.ptr) end
 end
 
--- What the function returned | nil, the error with its traceback. Raises while
--- the task runs.
-function Task:result()
-    local state = self:state()
-    if state == "running" then
-        err.raise("task %s still runs; wait for it first", self.label)
-    end
-    self.seen = true
-    if state == "failed" then return nil, self.values[1] end
-    return unpack(self.values, 1, self.n)
-end
-
 -- Waits for the end, `timeout` seconds at most. -> true | nil, text, name
 -- (EBUSY tells the line that the task is at).
 function Task:wait(timeout)
@@ -123,6 +111,17 @@ function Task:wait(timeout)
         return true
     end
     return self:overdue()
+end
+
+-- Waits for the end, `timeout` seconds at most, and gives what the function
+-- returned | nil, the error with its traceback | nil, text, name (EBUSY tells
+-- the line that the task is at).
+function Task:result(timeout)
+    local ok, text, name = self:wait(timeout)
+    if not ok then return nil, text, name end
+    self.seen = true
+    if self.ended == "failed" then return nil, self.values[1] end
+    return unpack(self.values, 1, self.n)
 end
 
 -- Where a task is that does not end. -> nil, text, name | true, it ended
