@@ -12,6 +12,7 @@
 #include "base/stat.h"
 #include "burst/notify.h"
 #include "burst/variant.h"
+#include "mem/copy.h"
 
 /* ---- Lists, in either layout ------------------------------------------- */
 
@@ -173,7 +174,7 @@ rx_copy(struct mr_ring *r, const struct mr_list *list,
     if (mr_unlikely(gather->n != 1 || len > r->pool->room ||
                     asks_for_offload(gather->seg[0].ptr)))
         return rx_copy_general(r, list, gather, pkt);
-    memcpy(mr_pkt_data(pkt), gather->seg[0].ptr + r->header, len);
+    mr_copy(mr_pkt_data(pkt), gather->seg[0].ptr + r->header, len);
     mr_pkt_set_len(pkt, len);
     return RX_PACKET;
 }
@@ -343,8 +344,8 @@ device_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
         }
         if (mr_likely(b.gather.n == 1 && pkt->nb_segs == 1)) {
             mr_header_put(b.gather.seg[0].ptr, r->header, 1);
-            memcpy(b.gather.seg[0].ptr + r->header, mr_pkt_data(pkt),
-                   pkt->data_len);
+            mr_copy(b.gather.seg[0].ptr + r->header, mr_pkt_data(pkt),
+                    pkt->data_len);
         } else {
             tx_copy_general(r, &b, pkt);
         }

@@ -300,7 +300,7 @@ static bool
 is_plain(const struct mr_pkt *pkt)
 {
     return pkt->nb_segs == 1 && mr_load(&pkt->refcnt) == 1 &&
-           pkt->ol_flags == RTE_MBUF_F_EXTERNAL && pkt->next == NULL;
+           pkt->ol_flags == RTE_MBUF_F_EXTERNAL;
 }
 
 void

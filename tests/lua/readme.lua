@@ -70,4 +70,8 @@ tap.test("every port kind that is listed exists, and none is missing",
     end
 end)
 
+tap.test("nothing is left behind", function()
+    tap.ok(os.remove(dir), "the directory is empty")
+end)
+
 main = tap.main

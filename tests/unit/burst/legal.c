@@ -94,6 +94,33 @@ N41_no_partial_packet_is_exposed(void **state)
     }
 }
 
+/* A bad buffer, then a small one: after skipping the one and giving up on the
+ * other the core still knows how many there are (S14). */
+static void
+S14_never_beyond_what_is_available(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        struct row row = {.size = 8};
+        struct trial t = {&row, i & 1, false};
+        uint32_t good, unused;
+        struct rig rig;
+
+        (void)state;
+        open_trial(&rig, &t, false);
+        expose_one(&rig, OUTSIDE, 100);
+        peer_post(&rig.peer, &WHOLE, 12 + 100);
+        for (int k = 0; k < 3; k++)
+            pkts[k] = frame_packet(rig.pool, k ? 100 : 101, k);
+        assert_int_equal(rig.burst(&rig.ring, pkts, 3), 2);
+        mr_pkts_free(pkts + 2, 1);
+        collect(&rig, &good, &unused);
+        assert_int_equal(good, 1);
+        assert_int_equal(unused, 1);
+        assert_int_equal(rig.ring.fault, MR_FAULT_NONE);
+        close_trial(&rig);
+    }
+}
+
 /* A bad buffer among those of one packet costs itself and the ones before it;
  * the packet goes into the next. */
 static void
@@ -248,12 +275,13 @@ legal(void **state)
     close_trial(&rig);
 }
 
-enum { TESTS_MAX = 4 + 2 * MR_COUNT_OF(legals) };
+enum { TESTS_MAX = 5 + 2 * MR_COUNT_OF(legals) };
 
 static struct CMUnitTest tests[TESTS_MAX] = {
     cmocka_unit_test(ROOM_one_buffer_too_small),
     cmocka_unit_test(ROOM_mergeable_buffers_too_small),
     cmocka_unit_test(N41_no_partial_packet_is_exposed),
+    cmocka_unit_test(S14_never_beyond_what_is_available),
     cmocka_unit_test(N36_span_goes_around_a_bad_buffer),
 };
 
@@ -262,7 +290,7 @@ main(void)
 {
     static struct legal_trial trials[TESTS_MAX];
     static char names[TESTS_MAX][96];
-    size_t n = 4;
+    size_t n = 5;
 
     for (size_t i = 0; i < 2 * MR_COUNT_OF(legals); i++) {
         const struct legal *l = &legals[i / 2];
