@@ -63,7 +63,7 @@ struct mr_pkt {
 struct mr_burst {
     uint32_t n;
     uint32_t cap; /* 1..MR_BURST_MAX */
-    struct mr_pkt *pkt[256];
+    struct mr_pkt *pkt[MR_BURST_MAX];
 };
 
 /* A pool of packets, all of one buffer size. */
@@ -72,7 +72,7 @@ struct mr_pool;
 struct mr_pool_options {
     uint32_t packets; /* 0 = 8192; at most 2^22 */
     uint32_t size;    /* data bytes of one buffer: 64..32768, 0 = 2048 */
-    uint32_t cache;   /* packets kept by each thread: 0..512 */
+    uint32_t cache;   /* packets kept by each thread: 1..512, 0 = 256 */
 };
 
 /* Creates a pool. *pool belongs to the caller until mr_pool_free. Errors:
@@ -91,8 +91,8 @@ uint32_t mr_pool_buffer(const struct mr_pool *pool);
  * copied. len 0 = packets come empty. */
 int mr_pool_template(struct mr_pool *pool, const void *bytes, uint32_t len);
 /* Replaces the burst's content by `n` (0 = its capacity) packets of the pool.
- * All or none: returns the number, 0 when the pool is short. The burst must be
- * empty; packets in it are freed first. */
+ * All or none: returns the number, 0 when the pool is short. Packets in the
+ * burst are freed first. */
 uint32_t mr_pool_alloc(struct mr_pool *pool, struct mr_burst *burst,
                        uint32_t n);
 /* Frees the packets of a burst, chains included, and empties it. */
@@ -141,7 +141,7 @@ uint32_t mr_burst_reflect(struct mr_burst *burst, const uint8_t mac[6],
     X(AVAIL_INDEX, "S61", broken, "more buffers available than the ring holds")\
     X(HEAD, "S62", broken, "head index outside the ring")                      \
     X(NEXT, "S63", skip, "next index outside the descriptor table")            \
-    X(LOOP, "S64", skip, "list longer than the ring")                      \
+    X(LOOP, "S64", skip, "list longer than the ring")                          \
     X(LIST, "P66 P67", broken, "list without an end in the ring")              \
     X(INDIRECT, "S65 P68", skip, "indirect table not allowed or malformed")    \
     X(ADDRESS, "S66 P69", skip, "address outside guest memory")                \
@@ -360,7 +360,7 @@ uint32_t mr_queue_dump(struct mr_queue *queue, char *out, uint32_t size);
 /* Moonring's version, "1.2.3". */
 const char *mr_version(void);
 /* Text of the last failed call on this thread ("" = none; valid until the
- * next), and the name of an error code ("EINVAL"). */
+ * next), and the name of an error code ("EINVAL"; "EUNKNOWN" for none). */
 const char *mr_error_text(void);
 const char *mr_error_name(int code);
 /* 0 once the process was asked to stop (signal, mr_stop), in a task also once

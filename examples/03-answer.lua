@@ -5,6 +5,7 @@
 -- Give a guest that socket as its network card and ping 10.0.0.1 from it.
 -- `moonring run reflect` does the same in one C call a burst.
 local mr = require "moonring"
+local me = mr.mac "02:00:00:00:00:01"
 
 function configure(cli)
     cli:argument "socket":description "Where the peer connects."
@@ -18,28 +19,17 @@ function main(args)
     print(mr.stats())
 end
 
-local me = mr.mac "02:00:00:00:00:01"
-
-local function back_to_sender(eth)
-    eth:set_dst(eth:src())
-    eth:set_src(me)
-end
-
-local function answer_arp(view, ip)             -- view: eth and arp
-    local arp = view.arp
+local function answer_arp(arp, ip)
     if arp:op() ~= 1 or arp:tpa() ~= ip then return end
-    arp:set_op(2)
-    arp:set_tha(arp:sha()) arp:set_tpa(arp:spa())
-    arp:set_sha(me)        arp:set_spa(ip)
-    back_to_sender(view.eth)
+    arp:set_op(2) arp:set_tha(arp:sha()) arp:set_tpa(arp:spa())
+    arp:set_sha(me) arp:set_spa(ip)
 end
 
-local function answer_echo(view, ip)            -- view: eth, ip4 and icmp4
-    if view.ip4:dst() ~= ip or view.ip4:protocol() ~= 1 then return end
-    if view.icmp4:type() ~= 8 then return end
-    view.icmp4:set_type(0)
-    view.ip4:set_dst(view.ip4:src()) view.ip4:set_src(ip)
-    back_to_sender(view.eth)
+local function answer_echo(ip4, icmp4, ip)
+    if ip4:dst() ~= ip or ip4:protocol() ~= 1 then return end
+    if icmp4:type() ~= 8 then return end
+    icmp4:set_type(0)
+    ip4:set_dst(ip4:src()) ip4:set_src(ip)
 end
 
 function answer(port, ip)
@@ -47,14 +37,14 @@ function answer(port, ip)
     while mr.running() do
         rx:recv(burst, 0.1)
         for _, pkt in burst:packets() do
-            local kind = pkt:eth() and pkt:eth().eth:type()
-            if kind == 0x0806 and pkt:arp() then
-                answer_arp(pkt:arp(), ip)
-            elseif kind == 0x0800 and pkt:icmp4() then
-                answer_echo(pkt:icmp4(), ip)
+            local eth, arp, echo = pkt:eth().eth, pkt:arp(), pkt:icmp4()
+            if eth:type() == 0x0806 and arp then answer_arp(arp.arp, ip) end
+            if eth:type() == 0x0800 and echo then
+                answer_echo(echo.ip4, echo.icmp4, ip)
             end
+            eth:set_dst(eth:src()) eth:set_src(me)  -- all goes back
         end
         burst:checksum()
-        tx:send(burst)                          -- what is no request goes back
+        tx:send(burst)
     end
 end

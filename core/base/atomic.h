@@ -17,9 +17,6 @@
 /* Adds to a counter that only this thread writes and that any may read. */
 #define mr_count(p, n) mr_store((p), *(p) + (n))
 
-#define mr_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
-#define mr_fence_release() __atomic_thread_fence(__ATOMIC_RELEASE)
-
 #if defined(__SANITIZE_THREAD__)
 #define MR_TSAN 1
 #elif defined(__has_feature)

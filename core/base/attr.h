@@ -3,10 +3,12 @@
 #pragma once
 
 #include <assert.h>
-#include <stddef.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+/* Page sizes that memory is mapped in, and the unit of the CPU's caches. */
+enum { MR_PAGE = 4096, MR_HUGE_PAGE = 2 << 20 };
 #define MR_CACHE_LINE 64
 #define MR_ALIGNED(n) __attribute__((aligned(n)))
 #define MR_LINE MR_ALIGNED(MR_CACHE_LINE)

@@ -2,19 +2,31 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/atomic.h"
 
-enum { MR_LOG_BURST = 10 };
+enum { LINES_A_SECOND = 10 };
 
-static const char *const level_name[] = {"error", "warning", "info", "debug"};
+static const char *const level_name[] = {"error", "warning", "info"};
 static enum mr_log_level log_level = MR_LOG_WARN;
 
 void
 mr_log_level_set(enum mr_log_level level)
 {
     mr_store(&log_level, level);
+}
+
+bool
+mr_log_level_named(const char *name)
+{
+    for (size_t i = 0; i < MR_COUNT_OF(level_name); i++)
+        if (!strcmp(name, level_name[i])) {
+            mr_log_level_set((enum mr_log_level)i);
+            return true;
+        }
+    return false;
 }
 
 static void
@@ -56,7 +68,7 @@ mr_log_limited(struct mr_log_limit *limit, enum mr_log_level level,
             mr_log(level, "(%u lines like the next dropped)", limit->dropped);
         limit->dropped = 0;
     }
-    if (limit->lines >= MR_LOG_BURST) {
+    if (limit->lines >= LINES_A_SECOND) {
         limit->dropped++;
         return;
     }

@@ -6,9 +6,9 @@
 
 #include "base/attr.h"
 
-enum mr_log_level { MR_LOG_ERROR, MR_LOG_WARN, MR_LOG_INFO, MR_LOG_DEBUG };
+enum mr_log_level { MR_LOG_ERROR, MR_LOG_WARN, MR_LOG_INFO };
 
-/* At most `MR_LOG_BURST` lines a second for one limit. Zero-initialise. */
+/* At most 10 lines a second for one limit. Zero-initialise. */
 struct mr_log_limit {
     uint64_t second;
     uint32_t lines;
@@ -17,6 +17,8 @@ struct mr_log_limit {
 
 /* Lines above this level are not written. Default: warnings. */
 void mr_log_level_set(enum mr_log_level level);
+/* The same by name: "error", "warning" or "info". False for any other. */
+bool mr_log_level_named(const char *name);
 
 /* Writes one line: "moonring: <level>: <text>". */
 void mr_log(enum mr_log_level level, const char *fmt, ...) MR_PRINTF(2, 3);

@@ -23,10 +23,16 @@ mr_version(void)
     return MR_VERSION;
 }
 
+bool
+mr_process_stops(void)
+{
+    return mr_load(&stopped);
+}
+
 int
 mr_running(void)
 {
-    return !mr_load(&stopped) && !(thread_stop && mr_load(thread_stop));
+    return !mr_process_stops() && !(thread_stop && mr_load(thread_stop));
 }
 
 void

@@ -6,6 +6,7 @@
  * never back. */
 #pragma once
 
+#include "base/attr.h"
 #include "moonring.h"
 
 /* Function that mr_stop calls after it set the flag, to wake whoever waits in
@@ -17,6 +18,8 @@ void mr_stop_hook(void (*wake)(void));
  * mr_running returns 0 in this thread alone. The word outlives the thread's
  * use of mr_running. NULL = none. */
 void mr_thread_stop_word(const uint32_t *word);
+/* True once the process, and not this thread alone, was asked to stop. */
+bool mr_process_stops(void);
 /* Makes every mr_sleep_us look again whether it is to go on; call it after a
  * stop flag was set. Any thread, also in a signal handler. */
 void mr_wake_sleepers(void);

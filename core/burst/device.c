@@ -7,12 +7,18 @@
  * the cold functions.
  *
  * Owner: the worker inside the queue's gate. */
+#include "base/stat.h"
 #include "burst/copy.h"
 #include "burst/header.h"
-#include "base/stat.h"
 #include "burst/notify.h"
 #include "burst/variant.h"
 #include "mem/copy.h"
+
+/* How far a burst is: buffers taken, and buffers used but not published. */
+struct progress {
+    struct mr_pos at;
+    struct mr_used_run run;
+};
 
 /* ---- Lists, in either layout ------------------------------------------- */
 
@@ -26,38 +32,45 @@ pending(struct mr_ring *r, struct mr_pos at, uint32_t n, unsigned v)
     return mr_packed_pending(r, at) ? MR_MIN(n, r->size) : 0;
 }
 
-/* Resolves the next list and appends its bytes to `gather`. False: there is
- * none, or the ring broke. A list with a fault is still to be used. */
+/* Copies the first descriptor of the next list and steps over it. False: there
+ * is none, or the ring broke. */
 MR_INLINE bool
-next_list(struct mr_ring *r, struct mr_pos *at, bool write,
-          struct mr_list *list, struct mr_gather *gather, unsigned v)
+head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *d,
+     struct mr_list *list, unsigned v)
 {
-    struct mr_pos head = *at;
-    struct mr_desc d;
-    uint64_t room;
-    uint8_t *ptr;
+    if (v & MR_V_PACKED)
+        return mr_packed_head(r, at, d, list, v & MR_V_PLATFORM);
+    return mr_split_head(r, at, d, list);
+}
 
-    if (v & MR_V_PACKED) {
-        if (!mr_packed_head(r, at, &d, list, v & MR_V_PLATFORM))
-            return false;
-    } else if (!mr_split_head(r, at, &d, list)) {
-        return false;
-    }
+/* Host address of a list's bytes when it is one direct descriptor inside one
+ * region, as drivers make them; else NULL. `write` = the direction wanted. */
+MR_INLINE uint8_t *
+direct(const struct mr_ring *r, const struct mr_desc *d, bool write)
+{
+    uint16_t flags = d->flags &
+                     (MR_DESC_NEXT | MR_DESC_INDIRECT | MR_DESC_WRITE);
+    uint64_t room;
+    uint8_t *ptr = mr_memory_guest(r->memory, d->addr, &room);
+
+    return flags == (write ? MR_DESC_WRITE : 0) && d->len <= room ? ptr : NULL;
+}
+
+/* Resolves any list whose first descriptor is `d`, taken from `first`, and
+ * moves `at` behind it. False: the ring broke. A list with a fault is still to
+ * be used. */
+MR_INLINE bool
+resolve(struct mr_ring *r, struct mr_pos first, struct mr_pos *at,
+        const struct mr_desc *d, bool write, struct mr_list *list,
+        struct mr_gather *gather, unsigned v)
+{
     list->fault = MR_FAULT_NONE;
     list->len = 0;
-    ptr = mr_memory_guest(r->memory, d.addr, &room);
-    if (mr_likely(!(d.flags & (MR_DESC_NEXT | MR_DESC_INDIRECT)) &&
-                  !!(d.flags & MR_DESC_WRITE) == write && ptr &&
-                  d.len <= room && d.len && gather->n < MR_CHAIN_SEGS)) {
-        gather->seg[gather->n++] = (struct mr_seg){ptr, d.len};
-        list->len = d.len;
-        return true;
-    }
     if (!(v & MR_V_PACKED)) {
-        mr_list_walk_split(r, d, write, list, gather);
+        mr_list_walk_split(r, *d, write, list, gather);
         return true;
     }
-    if (!mr_list_walk_packed(r, head, d, write, list, gather))
+    if (!mr_list_walk_packed(r, first, *d, write, list, gather))
         return false;
     mr_packed_advance(r, at, list->ndesc - 1u);
     return true;
@@ -75,16 +88,15 @@ use(struct mr_ring *r, struct mr_used_run *run, const struct mr_list *list,
 
 /* Makes the run the driver's and tells it, if there is a run (S48). */
 MR_INLINE void
-finish(struct mr_ring *r, struct mr_used_run *run, struct mr_pos at,
-       bool in_order, unsigned v)
+finish(struct mr_ring *r, struct progress *p, bool in_order, unsigned v)
 {
-    if (!run->n)
+    if (!p->run.n)
         return;
-    r->next_avail = at;
+    r->at.avail = p->at;
     if (v & MR_V_PACKED)
-        mr_packed_publish_used(r, run, v & MR_V_PLATFORM);
+        mr_packed_publish_used(r, &p->run, v & MR_V_PLATFORM);
     else
-        mr_split_publish_used(r, run, in_order, v & MR_V_PLATFORM);
+        mr_split_publish_used(r, &p->run, in_order, v & MR_V_PLATFORM);
     mr_notify_if_wanted(r, true, v);
 }
 
@@ -103,8 +115,18 @@ fresh_packets(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n)
     return got;
 }
 
+/* N94: no offload is negotiated, so flags and gso_type must not ask for one. */
+MR_INLINE bool
+asks_for_offload(const void *header)
+{
+    uint16_t word;
+
+    memcpy(&word, header, sizeof(word));
+    return (word & 0xff01) != 0; /* NEEDS_CSUM, any gso_type */
+}
+
 /* What is wrong with the list as a packet (N90-N92, S69, S70). */
-MR_INLINE uint32_t
+static enum mr_fault
 rx_list_fault(const struct mr_ring *r, const struct mr_list *list)
 {
     if (list->fault)
@@ -115,108 +137,130 @@ rx_list_fault(const struct mr_ring *r, const struct mr_list *list)
                                                           : MR_FAULT_NONE;
 }
 
-/* N94: no offload is negotiated, so flags and gso_type must not ask for one. */
-MR_INLINE bool
-asks_for_offload(const uint8_t *header)
-{
-    uint16_t word;
+enum rx_result { RX_PACKET, RX_SKIP, RX_NOBUF, RX_BROKEN };
 
-    memcpy(&word, header, sizeof(word));
-    return (word & 0xff01) != 0; /* NEEDS_CSUM, any gso_type */
-}
-
-enum rx_result { RX_PACKET, RX_SKIP, RX_NOBUF };
-
-/* Any list of pieces into a packet of as many segments as it takes. `pkt` is
+/* The list's bytes into a packet of as many segments as it takes. `pkt` is
  * fresh and its own; further segments come from the pool. */
-MR_COLD static enum rx_result
-rx_copy_general(struct mr_ring *r, const struct mr_list *list,
-                const struct mr_gather *gather, struct mr_pkt *pkt)
-{
-    struct mr_cursor from = {gather->seg, gather->n, 0};
-    uint32_t len = (uint32_t)list->len - r->header;
-    struct mr_net_header header;
-    struct mr_pkt *rest = NULL;
-
-    mr_cursor_read(&from, &header, r->header);
-    if (asks_for_offload((const uint8_t *)&header)) {
-        mr_ring_skip(r, MR_FAULT_OFFLOAD);
-        return RX_SKIP;
-    }
-    if (len > r->pool->room) {
-        rest = mr_pkt_chain(r->pool, len - r->pool->room);
-        if (!rest)
-            return RX_NOBUF;
-    }
-    mr_pkt_set_len(pkt, MR_MIN(len, r->pool->room));
-    if (rest) {
-        pkt->next = rest;
-        pkt->nb_segs = (uint16_t)(1 + rest->nb_segs);
-        rest->nb_segs = 1;
-        pkt->pkt_len = len;
-    }
-    for (struct mr_pkt *seg = pkt; seg; seg = seg->next)
-        mr_cursor_read(&from, mr_pkt_data(seg), seg->data_len);
-    return RX_PACKET;
-}
-
-MR_INLINE enum rx_result
+static enum rx_result
 rx_copy(struct mr_ring *r, const struct mr_list *list,
         const struct mr_gather *gather, struct mr_pkt *pkt)
 {
-    uint32_t fault = rx_list_fault(r, list);
+    struct mr_cursor from = {gather->seg, gather->n, 0};
     uint32_t len = (uint32_t)list->len - r->header;
+    uint32_t first = MR_MIN(len, r->pool->room);
+    struct mr_net_header header;
 
-    if (mr_unlikely(fault)) {
-        mr_ring_skip(r, fault);
+    mr_cursor_read(&from, &header, r->header);
+    if (asks_for_offload(&header)) {
+        mr_ring_skip(r, MR_FAULT_OFFLOAD);
         return RX_SKIP;
     }
-    if (mr_unlikely(gather->n != 1 || len > r->pool->room ||
-                    asks_for_offload(gather->seg[0].ptr)))
-        return rx_copy_general(r, list, gather, pkt);
-    mr_copy(mr_pkt_data(pkt), gather->seg[0].ptr + r->header, len);
-    mr_pkt_set_len(pkt, len);
+    mr_pkt_set_len(pkt, first);
+    if (len > first) {
+        struct mr_pkt *rest = mr_pkt_chain(r->pool, len - first);
+
+        if (!rest)
+            return RX_NOBUF;
+        pkt->next = rest;
+        pkt->nb_segs = (uint16_t)(1 + rest->nb_segs);
+        pkt->pkt_len = len;
+        rest->nb_segs = 1;
+    }
+    for (; pkt; pkt = pkt->next)
+        mr_cursor_read(&from, mr_pkt_data(pkt), pkt->data_len);
     return RX_PACKET;
 }
+
+/* Any list, taken from p->at, whose first descriptor is d. */
+MR_INLINE enum rx_result
+rx_general(struct mr_ring *r, struct progress *p, struct mr_pos first,
+           const struct mr_desc *d, struct mr_list *list, struct mr_pkt *pkt,
+           unsigned v)
+{
+    enum rx_result result = RX_SKIP;
+    struct mr_gather gather;
+    enum mr_fault fault;
+
+    gather.n = 0;
+    if (!resolve(r, first, &p->at, d, false, list, &gather, v))
+        return RX_BROKEN;
+    fault = rx_list_fault(r, list);
+    if (fault)
+        mr_ring_skip(r, fault);
+    else
+        result = rx_copy(r, list, &gather, pkt);
+    if (result != RX_NOBUF)
+        use(r, &p->run, list, 0, v & MR_V_IN_ORDER, v);
+    return result;
+}
+
+#define RX_GENERAL(arg, v, name)                                               \
+    MR_COLD static enum rx_result rx_general_##v(                              \
+        struct mr_ring *r, struct progress *p, struct mr_pos first,            \
+        const struct mr_desc *d, struct mr_list *list, struct mr_pkt *pkt)     \
+    {                                                                          \
+        return rx_general(r, p, first, d, list, pkt, v);                       \
+    }
+MR_VARIANTS(RX_GENERAL, )
+#define RX_GENERAL_ROW(arg, v, name) [v] = rx_general_##v,
+static enum rx_result (*const rx_generals[MR_V_COUNT])(
+    struct mr_ring *, struct progress *, struct mr_pos, const struct mr_desc *,
+    struct mr_list *, struct mr_pkt *) = {MR_VARIANTS(RX_GENERAL_ROW, )};
 
 MR_INLINE uint32_t
 device_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 {
-    const bool in_order = v & MR_V_IN_ORDER;
-    struct mr_pos at = r->next_avail;
-    struct mr_used_run run = {.at = r->next_used};
-    struct mr_gather gather;
+    const uint32_t least = (uint32_t)r->header + MR_FRAME_MIN;
+    const uint32_t room = MR_MIN(r->pool->room, (uint32_t)MR_FRAME_MAX);
+    struct progress p = {.at = r->at.avail, .run = {.at = r->at.used}};
     struct mr_list list;
+    struct mr_desc d;
     uint64_t bytes = 0;
     uint32_t got = 0;
     uint32_t fresh;
 
     if (mr_unlikely(r->fault))
         return 0;
-    n = pending(r, at, n, v);
+    n = pending(r, p.at, n, v);
     if (!n)
         return 0;
     fresh = fresh_packets(r, pkts, n);
     for (uint32_t i = 0; i < fresh; i++) {
-        struct mr_pos before = at;
-        enum rx_result result;
+        struct mr_pos before = p.at;
+        struct mr_pkt *pkt = pkts[got];
+        uint8_t *ptr;
 
-        gather.n = 0;
-        if (!next_list(r, &at, false, &list, &gather, v)) {
-            at = before;
+        if (!head(r, &p.at, &d, &list, v))
             break;
+        ptr = direct(r, &d, false);
+        if (mr_likely(ptr && d.len - least <= room - MR_FRAME_MIN &&
+                      !asks_for_offload(ptr))) {
+            uint32_t len = d.len - r->header;
+
+            mr_copy(mr_pkt_data(pkt), ptr + r->header, len);
+            mr_pkt_set_len(pkt, len);
+            use(r, &p.run, &list, 0, v & MR_V_IN_ORDER, v);
+        } else {
+            struct progress slow = p;
+            struct mr_desc first = d;
+            struct mr_list any = list;
+            enum rx_result result =
+                rx_generals[v](r, &slow, before, &first, &any, pkt);
+
+            if (result == RX_NOBUF) /* N101: consumed nothing, try later */
+                mr_count(&r->counters->nobuf, 1);
+            if (result == RX_NOBUF || result == RX_BROKEN) {
+                p.at = before;
+                break;
+            }
+            p = slow;
+            if (result == RX_SKIP)
+                continue;
         }
-        result = rx_copy(r, &list, &gather, pkts[got]);
-        if (mr_unlikely(result == RX_NOBUF)) { /* N101: try again later */
-            mr_count(&r->counters->nobuf, 1);
-            at = before;
-            break;
-        }
-        use(r, &run, &list, 0, in_order, v);
-        if (mr_likely(result == RX_PACKET))
-            bytes += pkts[got++]->pkt_len;
+        bytes += pkt->pkt_len;
+        got++;
     }
-    finish(r, &run, at, in_order, v);
+    finish(r, &p, v & MR_V_IN_ORDER, v);
     if (mr_unlikely(got < fresh))
         mr_pkts_free(pkts + got, fresh - got);
     mr_counters_moved(r->counters, got, bytes);
@@ -235,10 +279,9 @@ struct tx_buffers {
 
 enum tx_result { TX_SENT, TX_WAIT, TX_DROP };
 
-/* Header and packet into any pieces. */
-MR_COLD static void
-tx_copy_general(struct mr_ring *r, const struct tx_buffers *b,
-                const struct mr_pkt *pkt)
+/* Header and packet into the pieces. */
+static void
+tx_copy(struct mr_ring *r, const struct tx_buffers *b, const struct mr_pkt *pkt)
 {
     struct mr_cursor to = {b->gather.seg, b->gather.n, 0};
     struct mr_net_header header = {.num_buffers = (uint16_t)b->n};
@@ -248,81 +291,103 @@ tx_copy_general(struct mr_ring *r, const struct tx_buffers *b,
         mr_cursor_write(&to, mr_pkt_data(pkt), pkt->data_len);
 }
 
-/* A list that cannot be used, and any gathered before it for the same packet:
- * all go back empty. */
-MR_COLD static void
-tx_skip(struct mr_ring *r, const struct tx_buffers *b, uint32_t fault)
+/* A list that cannot be used, and those gathered before it for the same
+ * packet, go back empty. */
+MR_INLINE void
+tx_skip(struct mr_ring *r, struct mr_used_run *run, struct tx_buffers *b,
+        enum mr_fault fault, unsigned v)
 {
-    for (uint32_t i = 0; i < b->n; i++)
+    for (uint32_t i = 0; i < b->n; i++) {
         mr_ring_skip(r, fault);
+        use(r, run, &b->list[i], 0, false, v);
+    }
+    b->n = 0;
+    b->len = 0;
+    b->gather.n = 0;
 }
 
-/* Finds buffers for header and packet: one, or with mergeable buffers as many
- * as it takes (N36). When the driver has too few (WAIT) or they can never hold
- * the packet (DROP), none is consumed (N41, N42). Lists with a fault go back
- * empty on the way. */
+/* Finds buffers for `need` bytes: one, or with mergeable buffers as many as it
+ * takes (N36). When the driver has too few (WAIT) or they can never hold the
+ * packet (DROP), none is consumed (N41, N42). Lists with a fault go back on the
+ * way. */
 MR_INLINE enum tx_result
-tx_gather(struct mr_ring *r, struct mr_pos *at, uint32_t *left,
-          struct mr_used_run *run, uint32_t need, struct tx_buffers *b,
-          unsigned v)
+tx_gather(struct mr_ring *r, struct progress *p, uint32_t *left, uint32_t need,
+          struct tx_buffers *b, unsigned v)
 {
-    struct mr_pos start = *at;
+    const uint32_t most = v & MR_V_MERGEABLE ? MR_CHAIN_SEGS : 1;
+    struct mr_pos start = p->at;
     uint32_t start_left = *left;
     enum tx_result result = TX_SENT;
+    struct mr_desc d;
 
     b->n = 0;
     b->len = 0;
     b->gather.n = 0;
-    do {
+    while (b->len < need) {
         struct mr_list *list = &b->list[b->n];
+        struct mr_pos first = p->at;
 
-        if (mr_unlikely(b->n == (v & MR_V_MERGEABLE ? MR_CHAIN_SEGS : 1))) {
-            result = TX_DROP;
+        result = b->n == most ? TX_DROP : TX_WAIT;
+        if (b->n == most || !*left || !head(r, &p->at, &d, list, v) ||
+            !resolve(r, first, &p->at, &d, true, list, &b->gather, v))
             break;
-        }
-        if (mr_unlikely(!*left ||
-                        !next_list(r, at, true, list, &b->gather, v))) {
-            result = TX_WAIT;
-            break;
-        }
+        result = TX_SENT;
         --*left;
         b->n++;
         b->len += list->len;
-        if (mr_unlikely(list->fault || list->len < r->header)) {
-            tx_skip(r, b, list->fault ? list->fault : MR_FAULT_RUNT);
-            for (uint32_t i = 0; i < b->n; i++)
-                use(r, run, &b->list[i], 0, false, v);
-            b->n = 0;
-            b->len = 0;
-            b->gather.n = 0;
-            start = *at;
+        if (list->fault || list->len < r->header) { /* S69, N40 */
+            tx_skip(r, &p->run, b, list->fault ? list->fault : MR_FAULT_RUNT,
+                    v);
+            start = p->at;
             start_left = *left;
         }
-    } while (mr_unlikely(b->len < need));
-    if (mr_unlikely(result != TX_SENT)) {
-        *at = start;
+    }
+    if (result != TX_SENT) {
+        p->at = start;
         *left = start_left;
     }
     return result;
 }
 
-MR_INLINE void
-tx_use(struct mr_ring *r, struct mr_used_run *run, const struct tx_buffers *b,
-       uint32_t need, unsigned v)
+/* Any packet into any buffers. */
+MR_INLINE enum tx_result
+tx_general(struct mr_ring *r, struct progress *p, uint32_t *left,
+           const struct mr_pkt *pkt, unsigned v)
 {
-    for (uint32_t i = 0; i + 1 < b->n; i++) { /* filled completely (N36) */
-        use(r, run, &b->list[i], (uint32_t)b->list[i].len, false, v);
-        need -= (uint32_t)b->list[i].len;
+    uint32_t need = pkt->pkt_len + r->header;
+    struct tx_buffers b;
+    enum tx_result result = tx_gather(r, p, left, need, &b, v);
+
+    if (result != TX_SENT)
+        return result;
+    tx_copy(r, &b, pkt);
+    for (uint32_t i = 0; i + 1 < b.n; i++) { /* filled completely (N36) */
+        use(r, &p->run, &b.list[i], (uint32_t)b.list[i].len, false, v);
+        need -= (uint32_t)b.list[i].len;
     }
-    use(r, run, &b->list[b->n - 1], need, false, v);
+    use(r, &p->run, &b.list[b.n - 1], need, false, v);
+    return TX_SENT;
 }
+
+#define TX_GENERAL(arg, v, name)                                               \
+    MR_COLD static enum tx_result tx_general_##v(                              \
+        struct mr_ring *r, struct progress *p, uint32_t *left,                 \
+        const struct mr_pkt *pkt)                                              \
+    {                                                                          \
+        return tx_general(r, p, left, pkt, v);                                 \
+    }
+MR_VARIANTS(TX_GENERAL, )
+#define TX_GENERAL_ROW(arg, v, name) [v] = tx_general_##v,
+static enum tx_result (*const tx_generals[MR_V_COUNT])(
+    struct mr_ring *, struct progress *, uint32_t *, const struct mr_pkt *) = {
+    MR_VARIANTS(TX_GENERAL_ROW, )};
 
 MR_INLINE uint32_t
 device_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 {
-    struct mr_pos at = r->next_avail;
-    struct mr_used_run run = {.at = r->next_used};
-    struct tx_buffers b;
+    struct progress p = {.at = r->at.avail, .run = {.at = r->at.used}};
+    struct mr_list list;
+    struct mr_desc d;
     uint64_t bytes = 0;
     uint32_t sent = 0;
     uint32_t dropped = 0;
@@ -330,32 +395,43 @@ device_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 
     if (mr_unlikely(r->fault))
         return 0;
-    left = pending(r, at, UINT32_MAX, v);
-    for (; sent < n; sent++) {
+    left = pending(r, p.at, UINT32_MAX, v);
+    for (; sent < n && left; sent++) {
         struct mr_pkt *pkt = pkts[sent];
         uint32_t need = pkt->pkt_len + r->header;
-        enum tx_result result = tx_gather(r, &at, &left, &run, need, &b, v);
+        struct mr_pos before = p.at;
+        uint8_t *ptr;
 
-        if (mr_unlikely(result == TX_WAIT))
+        if (!head(r, &p.at, &d, &list, v))
             break;
-        if (mr_unlikely(result == TX_DROP)) {
-            dropped++;
-            continue;
-        }
-        if (mr_likely(b.gather.n == 1 && pkt->nb_segs == 1)) {
-            mr_header_put(b.gather.seg[0].ptr, r->header, 1);
-            mr_copy(b.gather.seg[0].ptr + r->header, mr_pkt_data(pkt),
-                    pkt->data_len);
+        ptr = direct(r, &d, true);
+        if (mr_likely(ptr && d.len >= need && pkt->nb_segs == 1)) {
+            mr_header_put(ptr, r->header, 1);
+            mr_copy(ptr + r->header, mr_pkt_data(pkt), pkt->data_len);
+            use(r, &p.run, &list, need, false, v);
+            left--;
         } else {
-            tx_copy_general(r, &b, pkt);
+            struct progress slow = {.at = before, .run = p.run};
+            uint32_t slow_left = left;
+            enum tx_result result = tx_generals[v](r, &slow, &slow_left, pkt);
+
+            p = slow;
+            left = slow_left;
+            if (result == TX_WAIT)
+                break;
+            if (result == TX_DROP) {
+                dropped++;
+                continue;
+            }
         }
-        tx_use(r, &run, &b, need, v);
         bytes += pkt->pkt_len;
     }
-    finish(r, &run, at, false, v);
+    finish(r, &p, false, v);
     mr_pkts_free(pkts, sent);
-    mr_count(&r->counters->oversize, dropped);
-    mr_count(&r->counters->faults[MR_FAULT_ROOM], dropped);
+    if (mr_unlikely(dropped)) {
+        mr_count(&r->counters->oversize, dropped);
+        mr_count(&r->counters->faults[MR_FAULT_ROOM], dropped);
+    }
     mr_counters_moved(r->counters, sent - dropped, bytes);
     return sent;
 }

@@ -24,18 +24,19 @@ struct done {
 
 /* Used buffers that may be taken: an upper bound on a packed ring. */
 MR_INLINE uint32_t
-used_count(struct mr_ring *r, unsigned v)
+used_count(struct mr_ring *r, const struct mr_state *s, unsigned v)
 {
     return v & MR_V_PACKED ? r->size
-                           : mr_split_used_count(r, v & MR_V_PLATFORM);
+                           : mr_split_used_count(r, s, v & MR_V_PLATFORM);
 }
 
 MR_INLINE bool
-used_at(struct mr_ring *r, uint32_t *id, uint32_t *len, unsigned v)
+used_at(struct mr_ring *r, const struct mr_state *s, uint32_t *id,
+        uint32_t *len, unsigned v)
 {
     if (v & MR_V_PACKED)
-        return mr_packed_used_at(r, id, len, v & MR_V_PLATFORM);
-    mr_split_used_at(r, id, len);
+        return mr_packed_used_at(r, s, id, len, v & MR_V_PLATFORM);
+    mr_split_used_at(r, s, id, len);
     return true;
 }
 
@@ -43,23 +44,25 @@ used_at(struct mr_ring *r, uint32_t *id, uint32_t *len, unsigned v)
  * were filled completely (S40-S42, P44-P46). Turns the entry into its oldest
  * buffer. */
 MR_INLINE void
-in_order_oldest(struct mr_ring *r, uint32_t *id, uint32_t *len, unsigned v)
+in_order_oldest(struct mr_ring *r, struct mr_state *s, uint32_t *id,
+                uint32_t *len, unsigned v)
 {
     uint32_t next;
 
     r->batch_id = (uint16_t)*id;
     r->batch_len = *len;
-    *id = r->expect;
+    *id = s->expect;
     r->in_batch = *id != r->batch_id;
     if (r->in_batch)
         *len = r->slot[*id].room;
     next = *id + (v & MR_V_PACKED ? 1u : r->slot[*id].ndesc);
-    r->expect = (uint16_t)(next >= r->size ? next - r->size : next);
+    s->expect = (uint16_t)(next >= r->size ? next - r->size : next);
 }
 
 /* Takes the next used buffer, if there is one, and frees its id. */
 MR_INLINE bool
-take_used(struct mr_ring *r, uint32_t *left, struct done *done, unsigned v)
+take_used(struct mr_ring *r, struct mr_state *s, uint32_t *left,
+          struct done *done, unsigned v)
 {
     uint32_t id;
     uint32_t len;
@@ -71,7 +74,7 @@ take_used(struct mr_ring *r, uint32_t *left, struct done *done, unsigned v)
         }
         id = r->batch_id;
         len = r->batch_len;
-    } else if (!*left || !used_at(r, &id, &len, v)) {
+    } else if (!*left || !used_at(r, s, &id, &len, v)) {
         return false;
     }
     if (mr_unlikely(id >= r->size || !r->slot[id].pkt)) {
@@ -79,7 +82,7 @@ take_used(struct mr_ring *r, uint32_t *left, struct done *done, unsigned v)
         return false;
     }
     if (v & MR_V_IN_ORDER) {
-        in_order_oldest(r, &id, &len, v);
+        in_order_oldest(r, s, &id, &len, v);
         if (mr_unlikely(!r->slot[id].pkt)) {
             mr_ring_break(r, MR_FAULT_USED_ID);
             return false;
@@ -89,9 +92,9 @@ take_used(struct mr_ring *r, uint32_t *left, struct done *done, unsigned v)
     *done = (struct done){r->slot[id].pkt, len, r->slot[id].room};
     r->slot[id].pkt = NULL;
     if (v & MR_V_PACKED)
-        mr_packed_release(r, (uint16_t)id);
+        mr_packed_release(r, s, (uint16_t)id);
     else
-        mr_split_release(r, (uint16_t)id);
+        mr_split_release(r, s, (uint16_t)id);
     return true;
 }
 
@@ -105,16 +108,16 @@ guest_address(const struct mr_ring *r, const void *ptr)
 
 /* Exposes n elements as one list and records what it carries. */
 MR_INLINE void
-add(struct mr_ring *r, const struct mr_desc *element, uint32_t n,
-    struct mr_pkt *pkt, uint32_t room, unsigned v)
+add(struct mr_ring *r, struct mr_state *s, const struct mr_desc *element,
+    uint32_t n, struct mr_pkt *pkt, uint32_t room, unsigned v)
 {
     struct mr_slot *slot;
     uint16_t id;
 
     if (v & MR_V_PACKED)
-        id = mr_packed_add(r, element, n, v & MR_V_PLATFORM);
+        id = mr_packed_add(r, s, element, n, v & MR_V_PLATFORM);
     else
-        id = mr_split_add(r, element, n);
+        id = mr_split_add(r, s, element, n);
     slot = &r->slot[id];
     slot->pkt = pkt;
     slot->room = room;
@@ -137,7 +140,7 @@ enum { REFILL_BATCH = 64 };
  * packet has its data. Legacy devices without ANY_LAYOUT want the header in a
  * descriptor of its own (N19). */
 MR_INLINE void
-post(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
+post(struct mr_ring *r, struct mr_state *s, struct mr_pkt *pkt, unsigned v)
 {
     uint8_t *data = mr_pkt_data(pkt);
     uint64_t at = guest_address(r, data - r->header);
@@ -146,27 +149,27 @@ post(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
     if (mr_likely(!r->split_header)) {
         struct mr_desc one = {at, r->header + room, MR_DESC_WRITE, 0};
 
-        add(r, &one, 1, pkt, r->header + room, v);
+        add(r, s, &one, 1, pkt, r->header + room, v);
     } else {
         struct mr_desc two[2] = {
             {at, r->header, MR_DESC_WRITE, 0},
             {at + r->header, room, MR_DESC_WRITE, 0},
         };
 
-        add(r, two, 2, pkt, r->header + room, v);
+        add(r, s, two, 2, pkt, r->header + room, v);
     }
 }
 
-/* Keeps the queue full (N4), in batches (T50). */
-MR_INLINE void
-refill(struct mr_ring *r, unsigned v)
+/* Keeps the queue full (N4), in batches (T50). True when it posted some. */
+MR_INLINE bool
+refill(struct mr_ring *r, struct mr_state *s, unsigned v)
 {
-    uint32_t room = r->split_header ? r->free / 2u : r->free;
+    uint32_t room = r->split_header ? s->free / 2u : s->free;
     struct mr_pkt *pkts[REFILL_BATCH];
     bool posted = false;
 
     if (room < MR_MIN(32u, r->size / 8u + 1u))
-        return;
+        return false;
     while (room) {
         uint32_t n = MR_MIN(room, (uint32_t)REFILL_BATCH);
 
@@ -175,12 +178,11 @@ refill(struct mr_ring *r, unsigned v)
             break;
         }
         for (uint32_t i = 0; i < n; i++)
-            post(r, pkts[i], v);
+            post(r, s, pkts[i], v);
         room -= n;
         posted = true;
     }
-    if (posted)
-        publish(r, v);
+    return posted;
 }
 
 /* A further buffer of the packet in r->partial: it holds no header. Returns
@@ -209,9 +211,10 @@ rx_continue(struct mr_ring *r, const struct done *done)
 
 /* The first of several buffers (N36, N37, N48). */
 MR_COLD static void
-rx_begin(struct mr_ring *r, struct mr_pkt *pkt, uint32_t buffers)
+rx_begin(struct mr_ring *r, struct mr_pkt *pkt, uint32_t buffers,
+         uint32_t outstanding)
 {
-    if (buffers > (uint32_t)r->size - r->free_ids + 1u) {
+    if (buffers > outstanding + 1) {
         mr_ring_break(r, MR_FAULT_NUM_BUFFERS);
         mr_pkt_free(pkt);
         return;
@@ -233,7 +236,8 @@ rx_drop(struct mr_ring *r, const struct done *done)
 
 /* A used buffer becomes a packet, a part of one (NULL), or nothing (NULL). */
 MR_INLINE struct mr_pkt *
-rx_packet(struct mr_ring *r, const struct done *done, unsigned v)
+rx_packet(struct mr_ring *r, const struct mr_state *s,
+          const struct done *done, unsigned v)
 {
     struct mr_pkt *pkt = done->pkt;
     bool first = !(v & MR_V_MERGEABLE) || !r->partial;
@@ -251,7 +255,7 @@ rx_packet(struct mr_ring *r, const struct done *done, unsigned v)
         uint16_t buffers = mr_load((const uint16_t *)(const void *)(end - 2));
 
         if (mr_unlikely(buffers > 1)) {
-            rx_begin(r, pkt, buffers);
+            rx_begin(r, pkt, buffers, (uint32_t)r->size - s->free_ids);
             return NULL;
         }
     }
@@ -261,16 +265,19 @@ rx_packet(struct mr_ring *r, const struct done *done, unsigned v)
 MR_INLINE uint32_t
 driver_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 {
+    struct mr_state s;
     uint64_t bytes = 0;
     uint32_t got = 0;
     struct done done;
+    bool posted = false;
     uint32_t left;
 
     if (mr_unlikely(r->fault))
         return 0;
-    left = used_count(r, v);
-    while (got < n && take_used(r, &left, &done, v)) {
-        struct mr_pkt *pkt = rx_packet(r, &done, v);
+    mr_state_copy(&s, &r->at);
+    left = used_count(r, &s, v);
+    while (got < n && take_used(r, &s, &left, &done, v)) {
+        struct mr_pkt *pkt = rx_packet(r, &s, &done, v);
 
         if (mr_likely(pkt != NULL)) {
             pkts[got++] = pkt;
@@ -280,7 +287,10 @@ driver_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
         }
     }
     if (mr_likely(!r->fault))
-        refill(r, v);
+        posted = refill(r, &s, v);
+    mr_state_copy(&r->at, &s);
+    if (posted)
+        publish(r, v);
     mr_counters_moved(r->counters, got, bytes);
     return got;
 }
@@ -290,29 +300,33 @@ driver_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 /* Frees what the device is done with. The used length means nothing here
  * (N33). */
 MR_INLINE void
-reclaim(struct mr_ring *r, unsigned v)
+reclaim(struct mr_ring *r, struct mr_state *s, unsigned v)
 {
     struct mr_pkt *pkts[REFILL_BATCH];
-    uint32_t left = used_count(r, v);
+    uint32_t left = used_count(r, s, v);
     struct done done;
     uint32_t n = 0;
 
-    while (take_used(r, &left, &done, v)) {
+    while (take_used(r, s, &left, &done, v)) {
+        if (mr_unlikely(!done.room)) {
+            mr_pkt_free(done.pkt);
+            continue;
+        }
         pkts[n++] = done.pkt;
         if (n == REFILL_BATCH) {
-            mr_pkts_free(pkts, n);
+            mr_pkts_put(r->pool, pkts, n);
             n = 0;
         }
     }
-    mr_pkts_free(pkts, n);
+    if (n)
+        mr_pkts_put(r->pool, pkts, n);
 }
 
 /* Are the segment's bytes in the port's shared memory? */
 MR_INLINE bool
 is_shared(const struct mr_ring *r, const struct mr_pkt *seg)
 {
-    return (size_t)(seg->buf_addr - r->pool->bytes) <
-           r->pool->packets * r->pool->stride;
+    return (size_t)(seg->buf_addr - r->pool->bytes) < r->pool->span;
 }
 
 /* Can the packet be exposed as it is, header in the headroom? */
@@ -340,7 +354,7 @@ static uint32_t
 tx_elements(const struct mr_ring *r, const struct mr_pkt *pkt,
             struct mr_desc *element)
 {
-    uint8_t *header = r->headers + (size_t)r->free_head * MR_HEADER_SLOT;
+    uint8_t *header = r->headers + (size_t)r->at.head * MR_HEADER_SLOT;
     uint32_t n = 0;
 
     mr_header_put(header, r->header, 0);
@@ -358,7 +372,7 @@ static void
 tx_table(struct mr_ring *r, struct mr_desc *element, uint32_t n, bool packed)
 {
     struct mr_packed_desc *table =
-        r->tables + (size_t)r->free_head * MR_TABLE_ENTRIES;
+        r->tables + (size_t)r->at.head * MR_TABLE_ENTRIES;
 
     for (uint32_t i = 0; i < n; i++) {
         if (packed) {
@@ -381,16 +395,17 @@ enum tx_result { TX_ADDED, TX_FULL, TX_NOBUF, TX_NEVER };
 
 /* A plain packet is one element, its header just before its data. */
 MR_INLINE enum tx_result
-tx_plain(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
+tx_plain(struct mr_ring *r, struct mr_state *s, struct mr_pkt *pkt,
+         unsigned v)
 {
     uint8_t *header = mr_pkt_data(pkt) - r->header;
     struct mr_desc one = {guest_address(r, header),
                           r->header + (uint32_t)pkt->data_len, 0, 0};
 
-    if (mr_unlikely(!r->free))
+    if (mr_unlikely(!s->free))
         return TX_FULL;
     mr_header_put(header, r->header, 0);
-    add(r, &one, 1, pkt, 0, v);
+    add(r, s, &one, 1, pkt, pkt->pool == r->pool->mp, v);
     return TX_ADDED;
 }
 
@@ -406,21 +421,21 @@ tx_segments(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
 
     if (pkt->nb_segs >= ELEMENTS_MAX)
         return TX_NEVER;
-    if (!r->free)
+    if (!r->at.free)
         return TX_FULL;
     n = tx_elements(r, pkt, element);
     if (r->indirect && n > 1 && n <= most) {
         tx_table(r, element, n, packed);
         n = 1;
     }
-    if (n > r->free)
+    if (n > r->at.free)
         return n > r->size ? TX_NEVER : TX_FULL;
-    add(r, element, n, pkt, 0, v);
+    add(r, &r->at, element, n, pkt, 0, v);
     return TX_ADDED;
 }
 
-/* Any packet. On TX_ADDED it is the ring's (or was copied and freed), else it
- * stays the caller's. */
+/* Any packet; works on the ring's own state. On TX_ADDED the packet is the
+ * ring's (or was copied and freed), else it stays the caller's. */
 MR_COLD static enum tx_result
 tx_general(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
 {
@@ -433,40 +448,49 @@ tx_general(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
             return result;
     }
     /* A copy has fewer segments, and headroom. */
-    if (!r->free)
+    if (!r->at.free)
         return TX_FULL;
     copy = mr_pkt_copy(r->pool, pkt);
     if (!copy)
         return TX_NOBUF;
-    result = is_plain(r, copy) ? tx_plain(r, copy, v) : tx_segments(r, copy, v);
+    result = is_plain(r, copy) ? tx_plain(r, &r->at, copy, v)
+                               : tx_segments(r, copy, v);
     mr_pkt_free(result == TX_ADDED ? pkt : copy);
     return result;
 }
 
 MR_INLINE enum tx_result
-tx_packet(struct mr_ring *r, struct mr_pkt *pkt, unsigned v)
+tx_packet(struct mr_ring *r, struct mr_state *s, struct mr_pkt *pkt,
+          unsigned v)
 {
-    if (mr_unlikely(!is_plain(r, pkt)))
-        return tx_general(r, pkt, v);
-    return tx_plain(r, pkt, v);
+    enum tx_result result;
+
+    if (mr_likely(is_plain(r, pkt)))
+        return tx_plain(r, s, pkt, v);
+    mr_state_copy(&r->at, s);
+    result = tx_general(r, pkt, v);
+    mr_state_copy(s, &r->at);
+    return result;
 }
 
 MR_INLINE uint32_t
 driver_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 {
+    struct mr_state s;
     uint64_t bytes = 0;
     uint32_t dropped = 0;
     uint32_t done = 0;
 
     if (mr_unlikely(r->fault))
         return 0;
-    reclaim(r, v);
+    mr_state_copy(&s, &r->at);
+    reclaim(r, &s, v);
     if (mr_unlikely(r->fault))
-        return 0;
+        n = 0;
     for (; done < n; done++) {
         struct mr_pkt *pkt = pkts[done];
         uint32_t len = pkt->pkt_len;
-        enum tx_result result = tx_packet(r, pkt, v);
+        enum tx_result result = tx_packet(r, &s, pkt, v);
 
         if (mr_likely(result == TX_ADDED)) {
             bytes += len;
@@ -478,6 +502,7 @@ driver_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
             break;
         }
     }
+    mr_state_copy(&r->at, &s);
     if (done > dropped)
         publish(r, v);
     mr_count(&r->counters->oversize, dropped);

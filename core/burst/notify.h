@@ -19,15 +19,15 @@ mr_notify_if_wanted(struct mr_ring *r, bool device, unsigned v)
     mr_order_before_suppression(v & MR_V_PLATFORM);
     if (v & MR_V_PACKED)
         wanted = device
-                     ? mr_packed_must_notify(r, r->avail.packed, r->next_used)
-                     : mr_packed_must_notify(r, r->used.packed, r->next_avail);
+                     ? mr_packed_must_notify(r, r->avail.packed, r->at.used)
+                     : mr_packed_must_notify(r, r->used.packed, r->at.avail);
     else
         wanted = device ? mr_split_must_notify(r, &r->avail.split->flags,
                                                mr_split_used_event(r),
-                                               r->next_used)
+                                               r->at.used)
                         : mr_split_must_notify(r, &r->used.split->flags,
                                                mr_split_avail_event(r),
-                                               r->next_avail);
+                                               r->at.avail);
     if (wanted)
         mr_notify(r);
 }

@@ -19,7 +19,7 @@
 
 struct mr_socket;
 
-/* What a session does; all but open and input may be NULL. */
+/* What a session does; all but input may be NULL. */
 struct mr_session_ops {
     /* A peer is there. A negative code drops it. */
     int (*open)(void *session, struct mr_socket *socket);

@@ -52,8 +52,7 @@ on_tick(void *session, struct mr_socket *socket)
     struct link *l = session;
 
     (void)socket;
-    mr_backend_tick(l->backend);
-    return 0;
+    return mr_backend_tick(l->backend);
 }
 
 static const struct mr_session_ops session_ops = {

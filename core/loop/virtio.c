@@ -118,6 +118,21 @@ faults_tell(struct session *s)
     }
 }
 
+/* V41. */
+static int
+kicks_unblock(struct session *s)
+{
+    bool held = false;
+
+    for (uint32_t r = 0; r < s->fe.prepared; r++)
+        if (mr_virtio_ring_unblock(s->fe.virtio, r))
+            held = true;
+    if (held)
+        return mr_error_set(-EPROTO, "a kick fd is blocking and full: the peer "
+                            "does not read it (V41)");
+    return 0;
+}
+
 static int
 session_tick(void *arg, struct mr_socket *socket)
 {
@@ -125,6 +140,8 @@ session_tick(void *arg, struct mr_socket *socket)
     int rc = mr_frontend_tick(&s->fe, mr_now());
 
     (void)socket;
+    if (!rc)
+        rc = kicks_unblock(s);
     faults_tell(s);
     return rc ? rc : session_pump(s);
 }

@@ -7,8 +7,6 @@
 
 #include "base/error.h"
 
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
-
 static size_t
 round_up(size_t n, size_t align)
 {
@@ -54,9 +52,9 @@ mr_arena_open(struct mr_arena *arena, size_t size)
 
     arena->fd = -1;
     arena->base = NULL;
-    if (arena_map(arena, round_up(size, HUGE_PAGE), MFD_HUGETLB) == 0)
+    if (arena_map(arena, round_up(size, MR_HUGE_PAGE), MFD_HUGETLB) == 0)
         return 0;
-    rc = arena_map(arena, round_up(size, PAGE), 0);
+    rc = arena_map(arena, round_up(size, MR_PAGE), 0);
     if (rc)
         return mr_error_set(rc, "cannot map %zu MiB of shared memory (%s): "
                             "ask for smaller rings or fewer packets",

@@ -8,27 +8,38 @@
 #include "base/error.h"
 #include "mem/memory.h"
 
-enum { SLOTS = 1024, PAGE = 4096, HUGE_PAGE = 2 << 20 };
+enum { SLOTS = 1024 };
+
+/* Sizes of pages, ordinary and huge. */
+static const size_t pages[] = {4096, 2 << 20, 1 << 30};
 
 static struct mr_memory *slot[SLOTS];
 static struct sigaction before;
 
-/* Maps zeros over the page at `at`; a huge page cannot be replaced in part. */
+static bool
+zeros(uintptr_t start, uintptr_t end)
+{
+    return mmap((void *)start, end - start, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+                0) != MAP_FAILED;
+}
+
+/* Maps zeros over the page at `at`, a huge one as a whole, and over all that
+ * follows: what is behind a file's end is lost as well, and one mapping a page
+ * would soon be more than a process may have. Where so much is refused the
+ * page alone has to do. */
 static bool
 patch(uint8_t *at, const uint8_t *map, size_t map_size)
 {
-    static const size_t pages[] = {PAGE, HUGE_PAGE};
+    uintptr_t limit = (uintptr_t)map + map_size;
 
     for (size_t i = 0; i < MR_COUNT_OF(pages); i++) {
         uintptr_t start = (uintptr_t)at & ~(pages[i] - 1);
         uintptr_t end = start + pages[i];
-        uintptr_t limit = (uintptr_t)map + map_size;
 
         if (start < (uintptr_t)map)
             continue;
-        if (mmap((void *)start, MR_MIN(end, limit) - start,
-                 PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED)
+        if (zeros(start, limit) || zeros(start, MR_MIN(end, limit)))
             return true;
     }
     return false;

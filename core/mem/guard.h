@@ -2,9 +2,9 @@
  *
  * A touch beyond the file's end raises SIGBUS in whichever thread touched.
  * The handler finds the table that the address belongs to, maps zeroed
- * private pages over the hole, and sets the table's `lost` flag; the thread
- * goes on with zeros, and the control thread stops the port's queues when it
- * sees the flag. Any other SIGBUS keeps its usual effect.
+ * private pages over the rest of the mapping, and sets the table's `lost`
+ * flag; the thread goes on with zeros, and the control thread stops the port's
+ * queues when it sees the flag. Any other SIGBUS keeps its usual effect.
  *
  * The list of tables is changed by the control thread and read by the
  * handler: slots are published with release and read with acquire. */

@@ -11,7 +11,7 @@ enum {
     IP6 = 40,
     IP6_HOP_BY_HOP = 0,
     IP6_FRAGMENT = 44,
-    IP6_DESTINATION = 60,
+    IP6_OPTIONS = 60,
 };
 
 static bool
@@ -89,7 +89,7 @@ extension(struct mr_headers *h, uint32_t *at, uint32_t end)
         h->fragment = (fragment & 0xfff9) != 0;
         h->later = (fragment & 0xfff8) != 0;
     } else if (h->protocol == IP6_HOP_BY_HOP ||
-               h->protocol == IP6_DESTINATION) {
+               h->protocol == IP6_OPTIONS) {
         len = 8 + ext[1] * 8u;
     } else {
         return false;

@@ -61,7 +61,7 @@ region_map(struct mr_memory *m, const struct mr_region_spec *s, int fd,
         return mr_error_set(-EINVAL, "memory region %u: file of %lld bytes "
                             "does not cover %llu (V60)", i,
                             (long long)st.st_size, (unsigned long long)end);
-    block = (uint64_t)st.st_blksize > 4096 ? (uint64_t)st.st_blksize : 4096;
+    block = MR_MAX((uint64_t)st.st_blksize, (uint64_t)MR_PAGE);
     if (end + block - 1 < end)
         return mr_error_set(-EINVAL, "memory region %u: size wraps (V60)", i);
     end = (end + block - 1) / block * block;

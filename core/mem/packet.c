@@ -194,6 +194,7 @@ mr_pool_create_in(struct mr_arena *arena,
     pool->packets = options->packets ? options->packets : POOL_PACKETS;
     pool->room = options->size ? options->size : ROOM;
     pool->stride = pool_stride(pool->room);
+    pool->span = pool->stride * pool->packets;
     /* DPDK wants caches well below the pool's size. */
     cache = MR_MIN(options->cache ? options->cache : CACHE,
                    pool->packets * 2 / 3);

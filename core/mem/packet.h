@@ -34,8 +34,9 @@ struct mr_pool {
     uint32_t packets;
     uint32_t room;      /* data bytes of a fresh packet */
     uint32_t template_len;
-    uint8_t *bytes;     /* first buffer */
-    size_t stride;
+    uint8_t *bytes;     /* first buffer; */
+    size_t span;        /* all buffers, */
+    size_t stride;      /* and one */
     void *headers;      /* private mapping behind the mempool */
     size_t headers_size;
     void *own_bytes;    /* private mapping behind `bytes`, NULL in an arena */
@@ -76,6 +77,14 @@ uint32_t mr_pkts_fill(struct mr_pool *pool, struct mr_pkt **pkts, uint32_t n);
 /* Gives the packets that this thread keeps in its caches back to their pools.
  * Before a thread leaves the EAL: nobody else could take them. */
 void mr_pools_flush(void);
+
+/* Gives n packets back that are known to be the pool's own, of one segment and
+ * held by nobody else: without a look at them. */
+MR_INLINE void
+mr_pkts_put(struct mr_pool *pool, struct mr_pkt **pkts, uint32_t n)
+{
+    rte_mempool_put_bulk(pool->mp, (void **)pkts, n);
+}
 
 /* Frees n packets, chains included. */
 void mr_pkts_free(struct mr_pkt **pkts, uint32_t n);

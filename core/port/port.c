@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "base/unblock.h"
 
 static const char *const kind_name[] = {
 #define MR_X(name) #name,
@@ -225,6 +227,7 @@ mr_queue_claim(struct mr_queue *queue)
                             queue->port->name,
                             direction_name[queue->direction], queue->index);
     queue->claims++;
+    mr_store(&queue->tid, gettid());
     return 0;
 }
 
@@ -235,6 +238,15 @@ mr_queue_release(struct mr_queue *queue)
         return;
     if (--queue->claims == 0)
         mr_store_release(&queue->holder, 0);
+}
+
+bool
+mr_queue_unblock(const struct mr_queue *queue, int notify_fd)
+{
+    if (!mr_load(&queue->gate.inside) || !mr_unblock_needed(notify_fd))
+        return false;
+    mr_unblock_thread(mr_load(&queue->tid));
+    return true;
 }
 
 int

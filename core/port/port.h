@@ -26,6 +26,7 @@ struct mr_queue {
     MR_LINE struct mr_port *port;
     uint16_t index;
     uint64_t holder; /* thread that claimed it, 0 = none */
+    pid_t tid;       /* the same, as the kernel calls it; of the last holder */
     uint32_t claims; /* belongs to the holder */
 };
 
@@ -71,6 +72,12 @@ void mr_port_queues_open(struct mr_port *port, const mr_burst_fn burst[2]);
  * with a warning when packets are still out). The struct itself stays the
  * kind's to free. */
 void mr_port_fini(struct mr_port *port);
+
+/* Control: true when the burst that runs on the queue waits in a write to its
+ * notification fd, which the peer then has made blocking and filled (V41). The
+ * burst goes on without having notified. To be asked from time to time, and
+ * while a gate does not close; such a peer's session is to be ended. */
+bool mr_queue_unblock(const struct mr_queue *queue, int notify_fd);
 
 /* Bytes in n packets. */
 MR_INLINE uint64_t

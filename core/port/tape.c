@@ -24,8 +24,9 @@ struct mr_tape {
     uint64_t frames; /* of one pass */
     uint64_t left;   /* frames to play, ~0 = no end */
     uint64_t passed; /* frames of this pass; streaming */
+    /* For error texts, while opening; NULL afterwards. */
     const char *port;
-    const char *path; /* both: only while opening */
+    const char *path;
 };
 
 /* A libpcap handle that reads the file from its start. */
@@ -176,6 +177,7 @@ mr_tape_open(const char *port, const char *path, uint32_t loops,
     if (t->memory)
         file_close(t);
     t->passed = t->frames; /* streaming: the next read starts at the front */
+    t->port = t->path = NULL;
     *out = t;
     return 0;
 }

@@ -216,12 +216,20 @@ mr_vhost_destroy(struct mr_vhost *v)
     free(v);
 }
 
+bool
+mr_vhost_ring_unblock(const struct mr_vhost *v, uint32_t r)
+{
+    return mr_queue_unblock(mr_vhost_queue(v, r), v->ring[r].notify_fd);
+}
+
 int
 mr_vhost_ring_stop(struct mr_vhost *v, uint32_t r)
 {
     int rc = gate_close(&mr_vhost_queue(v, r)->gate);
 
-    if (!rc && v->ring[r].started)
+    if (rc)
+        mr_vhost_ring_unblock(v, r);
+    else if (v->ring[r].started)
         mr_ring_stop(&v->ring[r]);
     return rc;
 }

@@ -49,6 +49,9 @@ struct mr_queue *mr_vhost_queue(const struct mr_vhost *vhost, uint32_t r);
 /* Stops ring r: 0 = the data path is out of it, -EAGAIN = a burst still runs,
  * ask again (V56). Allowed on a stopped ring. */
 int mr_vhost_ring_stop(struct mr_vhost *vhost, uint32_t r);
+/* True when a burst on ring r waits for a peer that does not take its
+ * notifications; it is made to go on: mr_queue_unblock. */
+bool mr_vhost_ring_unblock(const struct mr_vhost *vhost, uint32_t r);
 /* Starts ring r, which is stopped: translates and checks its parts, chooses
  * the burst function, opens the gate (V47, V53, V68, V123-V125). Errors:
  * EINVAL with the rule in the text; the ring then stays stopped with

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/unblock.h"
 #include "port/feature.h"
 
 enum {
@@ -400,15 +401,26 @@ mr_virtio_ring_open(struct mr_virtio *v, uint32_t r)
 {
     struct mr_queue *q = ring_queue(v, r);
 
-    if (write(v->parts[r].kick_fd, &(uint64_t){1}, sizeof(uint64_t)) < 0)
+    if (mr_unblock_write(v->parts[r].kick_fd, &(uint64_t){1},
+                         sizeof(uint64_t)) < 0)
         mr_count(&q->counters.notify_errors, 1);
     mr_gate_open(&q->gate);
+}
+
+bool
+mr_virtio_ring_unblock(const struct mr_virtio *v, uint32_t r)
+{
+    return mr_queue_unblock(ring_queue(v, r), v->parts[r].kick_fd);
 }
 
 int
 mr_virtio_ring_close(struct mr_virtio *v, uint32_t r)
 {
-    return mr_gate_close(&ring_queue(v, r)->gate);
+    int rc = mr_gate_close(&ring_queue(v, r)->gate);
+
+    if (rc)
+        mr_virtio_ring_unblock(v, r);
+    return rc;
 }
 
 /* Packets under the ring's ids; a list of several has one. */

@@ -88,6 +88,9 @@ uint32_t mr_virtio_ring_base(const struct mr_virtio *virtio);
 int mr_virtio_ring_prepare(struct mr_virtio *virtio, uint32_t r);
 /* ready -> running: kicks once (V91) and opens the gate. */
 void mr_virtio_ring_open(struct mr_virtio *virtio, uint32_t r);
+/* True when a burst on ring r waits for a peer that does not take its kicks;
+ * it is made to go on: mr_queue_unblock. */
+bool mr_virtio_ring_unblock(const struct mr_virtio *virtio, uint32_t r);
 /* running -> closed: 0 = the data path is out of it, -EAGAIN = a burst still
  * runs, ask again. Allowed in every state. */
 int mr_virtio_ring_close(struct mr_virtio *virtio, uint32_t r);

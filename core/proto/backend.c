@@ -461,8 +461,8 @@ mr_backend_close(struct mr_backend *b)
     return 0;
 }
 
-void
+int
 mr_backend_tick(struct mr_backend *b)
 {
-    mr_vrings_tick(b->rings);
+    return mr_vrings_tick(b->rings);
 }

@@ -46,5 +46,5 @@ int mr_backend_input(struct mr_backend *backend, struct mr_frame *frame,
  * burst still runs: call again. Closing twice is allowed. */
 int mr_backend_close(struct mr_backend *backend);
 /* To be called about every 100 ms while the session is open: kicks are
- * drained, faults are reported. */
-void mr_backend_tick(struct mr_backend *backend);
+ * drained, faults are reported. Errors: as mr_vrings_tick. */
+int mr_backend_tick(struct mr_backend *backend);

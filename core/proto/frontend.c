@@ -46,10 +46,7 @@ fill_features(struct mr_frontend *fe, struct mr_frontend_out *out)
 static int
 fill_protocol_features(struct mr_frontend *fe, struct mr_frontend_out *out)
 {
-    struct mr_virtio *v = fe->virtio;
-
-    v->protocol_features = fe->offered_protocol & MR_PROTOCOL_OURS;
-    out->msg.payload.u64 = v->protocol_features;
+    out->msg.payload.u64 = fe->virtio->protocol_features;
     return 0;
 }
 
@@ -172,8 +169,8 @@ take_features(struct mr_frontend *fe, const struct mr_message *msg)
 static int
 take_protocol_features(struct mr_frontend *fe, const struct mr_message *msg)
 {
-    fe->offered_protocol = msg->payload.u64;
-    if (!(fe->offered_protocol & MR_P(MQ)))
+    fe->virtio->protocol_features = msg->payload.u64 & MR_PROTOCOL_OURS;
+    if (!has_queue_num(fe))
         pairs_choose(fe, 1);
     return 0;
 }
@@ -304,15 +301,15 @@ steps_done(struct mr_frontend *fe)
 static uint32_t
 payload_bytes(enum mr_payload payload)
 {
-    static const uint8_t bytes[MR_PAYLOAD_COUNT] = {
-        [MR_PAYLOAD_U64] = 8,
-        [MR_PAYLOAD_STATE] = 8,
-        [MR_PAYLOAD_FD_WORD] = 8,
-        [MR_PAYLOAD_ADDR] = 40,
-        [MR_PAYLOAD_TABLE] = 8 + 32, /* one region (V19) */
+    static const uint32_t least[] = {
+#define MR_X(name, min, max) min,
+        MR_PAYLOADS(MR_X)
+#undef MR_X
     };
 
-    return bytes[payload];
+    if (payload == MR_PAYLOAD_TABLE) /* ours has one region (V19) */
+        return least[payload] + sizeof(struct mr_region_spec);
+    return least[payload];
 }
 
 static void

@@ -49,7 +49,6 @@ struct mr_frontend {
     bool sync;         /* GET_FEATURES is due after the step (V23, V148) */
     uint64_t deadline; /* ns: for the next answer, or for the whole stop */
     uint64_t offered;  /* what GET_FEATURES said */
-    uint64_t offered_protocol;
 };
 
 /* A message to be sent. The fds stay the port's. */

@@ -125,7 +125,6 @@ enum mr_payload {
 #define MR_X(name, min, max) MR_PAYLOAD_##name,
     MR_PAYLOADS(MR_X)
 #undef MR_X
-    MR_PAYLOAD_COUNT
 };
 
 /* ---- Requests --------------------------------------------------------- */

@@ -1,11 +1,12 @@
 #include "proto/signal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "base/unblock.h"
 
 /* Reads of one drain: whoever writes faster is read again next time. */
 enum { READS = 4, READ_BYTES = 4096 };
@@ -13,10 +14,7 @@ enum { READS = 4, READ_BYTES = 4096 };
 void
 mr_signal_prepare(int fd)
 {
-    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
-
-    if (flags >= 0)
-        fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    mr_unblock_fd(fd);
 }
 
 void
@@ -26,7 +24,7 @@ mr_signal_raise(int fd)
 
     /* EAGAIN: it is raised already. Anything else: it is no signal fd, which
      * is the peer's loss (V146). */
-    if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
+    if (fd >= 0 && mr_unblock_write(fd, &one, sizeof(one)) < 0)
         return;
 }
 

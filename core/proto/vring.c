@@ -224,11 +224,28 @@ skips_report(struct mr_vrings *rings, uint32_t r)
     }
 }
 
-void
+static int
+unblock(struct mr_vrings *rings)
+{
+    bool held = false;
+
+    for (uint32_t r = 0; r < rings->n; r++)
+        if (rings->ring[r].running && mr_vhost_ring_unblock(rings->vhost, r))
+            held = true;
+    if (held)
+        return mr_error_set(-EPROTO, "a call fd is blocking and full: the peer "
+                            "does not read it (V41)");
+    return 0;
+}
+
+int
 mr_vrings_tick(struct mr_vrings *rings)
 {
     const struct mr_memory *memory = rings->vhost->memory;
+    int rc = unblock(rings);
 
+    if (rc)
+        return rc;
     if (memory && mr_load(&memory->lost))
         memory_lost(rings);
     for (uint32_t r = 0; r < rings->n; r++) {
@@ -236,4 +253,5 @@ mr_vrings_tick(struct mr_vrings *rings)
         fault_report(rings, r);
         skips_report(rings, r);
     }
+    return 0;
 }

@@ -61,5 +61,6 @@ uint32_t mr_vring_base(const struct mr_vrings *rings, uint32_t r);
 bool mr_vrings_running(const struct mr_vrings *rings);
 /* What a session looks after from time to time: drains kicks, reports faults
  * once each by a log line and the err fd (C17), ends rings whose memory was
- * lost (V62). */
-void mr_vrings_tick(struct mr_vrings *rings);
+ * lost (V62). Errors: EPROTO, close the connection: the peer had a burst wait
+ * in a notification (V41). */
+int mr_vrings_tick(struct mr_vrings *rings);

@@ -119,7 +119,7 @@ MR_INLINE void
 mr_packed_publish_used(struct mr_ring *r, struct mr_used_run *run,
                        bool platform)
 {
-    r->next_used = run->at;
+    r->at.used = run->at;
     mr_order_publish(mr_packed_word_at(r, run->first), run->first_word,
                      platform); /* P58, P60 */
 }
@@ -128,13 +128,13 @@ mr_packed_publish_used(struct mr_ring *r, struct mr_used_run *run,
 
 /* The used entry at our position, if it is used (P59). */
 MR_INLINE bool
-mr_packed_used_at(const struct mr_ring *r, uint32_t *id, uint32_t *len,
-                  bool platform)
+mr_packed_used_at(const struct mr_ring *r, const struct mr_state *s,
+                  uint32_t *id, uint32_t *len, bool platform)
 {
     uint64_t word;
 
-    mr_order_observe(word, mr_packed_word_at(r, r->next_used.pos), platform);
-    if (!mr_packed_is_used((uint16_t)(word >> 48), r->next_used.wrap))
+    mr_order_observe(word, mr_packed_word_at(r, s->used.pos), platform);
+    if (!mr_packed_is_used((uint16_t)(word >> 48), s->used.wrap))
         return false;
     *id = (uint16_t)(word >> 32);
     *len = (uint32_t)word;
@@ -144,29 +144,29 @@ mr_packed_used_at(const struct mr_ring *r, uint32_t *id, uint32_t *len,
 /* Writes n elements as one list under a free id; the head's flags go last and
  * hand it over (P9-P12, P56). Returns the id. */
 MR_INLINE uint16_t
-mr_packed_add(struct mr_ring *r, const struct mr_desc *element, uint32_t n,
-              bool platform)
+mr_packed_add(struct mr_ring *r, struct mr_state *s,
+              const struct mr_desc *element, uint32_t n, bool platform)
 {
-    uint16_t head = r->next_avail.pos;
-    uint16_t id = r->free_head;
+    uint16_t head = s->avail.pos;
+    uint16_t id = s->head;
     uint64_t head_word = 0;
 
-    r->free_head = r->slot[id].next;
-    r->free_ids--;
-    r->free = (uint16_t)(r->free - n);
+    s->head = r->slot[id].next;
+    s->free_ids--;
+    s->free = (uint16_t)(s->free - n);
     for (uint32_t i = 0; i < n; i++) {
-        uint16_t lap = r->next_avail.wrap ? MR_DESC_AVAIL : MR_DESC_USED;
+        uint16_t lap = s->avail.wrap ? MR_DESC_AVAIL : MR_DESC_USED;
         uint16_t flags = (uint16_t)(element[i].flags | lap |
                                     (i + 1 < n ? MR_DESC_NEXT : 0));
         uint64_t word = mr_packed_word(element[i].len, id, flags);
-        uint16_t pos = r->next_avail.pos;
+        uint16_t pos = s->avail.pos;
 
         mr_store(&r->desc.packed[pos].addr, element[i].addr);
         if (i)
             mr_store(mr_packed_word_at(r, pos), word);
         else
             head_word = word;
-        mr_packed_advance(r, &r->next_avail, 1);
+        mr_packed_advance(r, &s->avail, 1);
     }
     mr_order_publish(mr_packed_word_at(r, head), head_word, platform);
     return id;
@@ -175,16 +175,18 @@ mr_packed_add(struct mr_ring *r, const struct mr_desc *element, uint32_t n,
 /* Puts a used id back at the end of the free list and skips its descriptors
  * (P13, P15). */
 MR_INLINE void
-mr_packed_release(struct mr_ring *r, uint16_t id)
+mr_packed_release(struct mr_ring *r, struct mr_state *s, uint16_t id)
 {
-    if (r->free_ids)
-        r->slot[r->free_tail].next = id;
+    uint16_t ndesc = r->slot[id].ndesc;
+
+    if (s->free_ids)
+        r->slot[s->tail].next = id;
     else
-        r->free_head = id;
-    r->free_tail = id;
-    r->free_ids++;
-    r->free = (uint16_t)(r->free + r->slot[id].ndesc);
-    mr_packed_advance(r, &r->next_used, r->slot[id].ndesc);
+        s->head = id;
+    s->tail = id;
+    s->free_ids++;
+    s->free = (uint16_t)(s->free + ndesc);
+    mr_packed_advance(r, &s->used, ndesc);
 }
 
 /* ---- Notifications, both sides ----------------------------------------- */

@@ -74,8 +74,8 @@ set_base(struct mr_ring *r, const struct mr_ring_config *c)
     uint16_t used = (uint16_t)(c->base >> 16);
 
     if (!is_packed(c->features)) {
-        r->next_avail = (struct mr_pos){avail, 0};
-        r->next_used = r->next_avail;
+        r->at.avail = (struct mr_pos){avail, 0};
+        r->at.used = r->at.avail;
         return 0;
     }
     if (!used) /* B4: the sender knows only one position */
@@ -83,8 +83,8 @@ set_base(struct mr_ring *r, const struct mr_ring_config *c)
     if ((avail & 0x7fff) >= c->size || (used & 0x7fff) >= c->size)
         return mr_error_set(-EINVAL, "ring base %#x lies beyond %u entries "
                             "(B6)", c->base, c->size);
-    r->next_avail = (struct mr_pos){avail & 0x7fff, avail >> 15};
-    r->next_used = (struct mr_pos){used & 0x7fff, used >> 15};
+    r->at.avail = (struct mr_pos){avail & 0x7fff, avail >> 15};
+    r->at.used = (struct mr_pos){used & 0x7fff, used >> 15};
     return 0;
 }
 
@@ -100,8 +100,8 @@ start_device(struct mr_ring *r)
         memcpy(r->used.packed, &off, sizeof(off));
         return;
     }
-    r->next_used.pos = mr_load(&r->used.split->idx);
-    r->next_avail.pos = r->next_used.pos;
+    r->at.used.pos = mr_load(&r->used.split->idx);
+    r->at.avail.pos = r->at.used.pos;
     mr_store(&r->used.split->flags, r->event_idx ? 0 : MR_USED_NO_NOTIFY);
 }
 
@@ -117,9 +117,9 @@ start_driver(struct mr_ring *r, const struct mr_ring_config *c)
                             c->size);
     for (uint32_t i = 0; i < c->size; i++)
         r->slot[i].next = (uint16_t)((i + 1) % c->size);
-    r->free = r->size;
-    r->free_ids = r->size;
-    r->free_tail = (uint16_t)(c->size - 1);
+    r->at.free = r->size;
+    r->at.free_ids = r->size;
+    r->at.tail = (uint16_t)(c->size - 1);
     r->tables = c->shadow_tables;
     r->headers = (uint8_t *)c->shadow_tables +
                  (size_t)c->size * MR_TABLE_ENTRIES * sizeof(*r->tables);
@@ -129,7 +129,7 @@ start_driver(struct mr_ring *r, const struct mr_ring_config *c)
 
         memcpy(r->avail.packed, &off, sizeof(off));
     } else if (r->event_idx) {
-        mr_store(mr_split_used_event(r), (uint16_t)(r->next_used.pos - 1));
+        mr_store(mr_split_used_event(r), (uint16_t)(r->at.used.pos - 1));
     } else {
         mr_store(&r->avail.split->flags, MR_AVAIL_NO_INTERRUPT);
     }
@@ -190,16 +190,16 @@ uint32_t
 mr_ring_base(const struct mr_ring *r)
 {
     if (!is_packed(r->features))
-        return r->next_avail.pos;
-    return r->next_avail.pos | (uint32_t)r->next_avail.wrap << 15 |
-           (r->next_used.pos | (uint32_t)r->next_used.wrap << 15) << 16;
+        return r->at.avail.pos;
+    return r->at.avail.pos | (uint32_t)r->at.avail.wrap << 15 |
+           (r->at.used.pos | (uint32_t)r->at.used.wrap << 15) << 16;
 }
 
 static uint32_t
 dump_shared(const struct mr_ring *r, char *out, uint32_t size)
 {
     if (is_packed(r->features)) {
-        const struct mr_packed_desc *d = &r->desc.packed[r->next_avail.pos];
+        const struct mr_packed_desc *d = &r->desc.packed[r->at.avail.pos];
 
         return (uint32_t)snprintf(
             out, size,
@@ -230,8 +230,8 @@ mr_ring_dump(const struct mr_ring *r, char *out, uint32_t size)
         is_packed(r->features) ? "packed" : "split",
         r->driver ? "driver" : "device", r->rx ? "rx" : "tx", r->size,
         r->header, (unsigned long long)r->features, r->fault,
-        r->next_avail.pos, r->next_avail.wrap, r->next_used.pos,
-        r->next_used.wrap, r->free);
+        r->at.avail.pos, r->at.avail.wrap, r->at.used.pos,
+        r->at.used.wrap, r->at.free);
     return n + dump_shared(r, n < size ? out + n : out,
                            n < size ? size - n : 0);
 }

@@ -36,10 +36,42 @@ struct mr_pos {
 /* Driver side: what is outstanding under an id. */
 struct mr_slot {
     struct mr_pkt *pkt; /* NULL: id is free (or a non-head of a chain) */
-    uint32_t room;      /* writable bytes exposed; 0 for tx */
+    uint32_t room;      /* rx: bytes exposed; tx: 1 = a packet of our pool that
+                         * can go home without a look, 0 = any other */
     uint16_t ndesc;     /* descriptors that the ring must advance by */
     uint16_t next;      /* free list of ids, or next descriptor of a chain */
 };
+
+/* What every buffer changes: a burst works on a copy in registers and stores
+ * it back at its end. */
+struct mr_state {
+    struct mr_pos avail; /* next buffer to make available, or to take */
+    struct mr_pos used;  /* next buffer to take back, or to use */
+    /* Driver side. Free descriptors (split) or ids (packed) form a list that
+     * is taken from at its head and given back to at its tail, so that in-order
+     * completion keeps it in ring order (S38). */
+    uint16_t free;     /* descriptors that are free */
+    uint16_t free_ids; /* entries of the list */
+    uint16_t head;
+    uint16_t tail;
+    uint16_t expect;   /* in-order: id of the oldest buffer out */
+};
+
+/* Copies a state field by field: as one block the compiler would keep the
+ * burst's copy in memory. */
+MR_INLINE void
+mr_state_copy(struct mr_state *to, const struct mr_state *from)
+{
+    to->avail.pos = from->avail.pos;
+    to->avail.wrap = from->avail.wrap;
+    to->used.pos = from->used.pos;
+    to->used.wrap = from->used.wrap;
+    to->free = from->free;
+    to->free_ids = from->free_ids;
+    to->head = from->head;
+    to->tail = from->tail;
+    to->expect = from->expect;
+}
 
 struct mr_ring {
     /* Hot. */
@@ -58,8 +90,7 @@ struct mr_ring {
     const struct mr_memory *memory; /* device side */
     struct mr_pool *pool;
     struct mr_counters *counters;
-    struct mr_pos next_avail;
-    struct mr_pos next_used;
+    struct mr_state at;
     uint16_t size;
     uint8_t header;  /* bytes of the virtio-net header: 10 or 12 */
     bool event_idx;
@@ -68,11 +99,6 @@ struct mr_ring {
     /* Shadow. */
     MR_LINE struct mr_slot *slot; /* driver side: [size], by id */
     uint64_t delta;     /* driver side: guest address = pointer - delta */
-    uint16_t free;      /* driver side: descriptors that are free */
-    uint16_t free_ids;  /* driver side: ids on the free list: */
-    uint16_t free_head; /* first */
-    uint16_t free_tail; /* last */
-    uint16_t expect;    /* driver, in-order: id of the oldest buffer out */
     uint16_t batch_id;  /* driver, in-order: batch that one entry stands for */
     bool in_batch;
     bool indirect;

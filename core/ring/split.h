@@ -112,7 +112,7 @@ mr_split_publish_used(struct mr_ring *r, struct mr_used_run *run,
         memcpy(&r->used.split->ring[slot], &e, sizeof(e));
         run->at.pos = (uint16_t)(run->at.pos + run->n);
     }
-    r->next_used = run->at;
+    r->at.used = run->at;
     mr_order_publish(&r->used.split->idx, run->at.pos, platform);
 }
 
@@ -120,14 +120,14 @@ mr_split_publish_used(struct mr_ring *r, struct mr_used_run *run,
 
 /* Used buffers at our position (S12). */
 MR_INLINE uint32_t
-mr_split_used_count(struct mr_ring *r, bool platform)
+mr_split_used_count(struct mr_ring *r, const struct mr_state *s, bool platform)
 {
     uint16_t idx;
     uint16_t n;
 
     mr_order_observe(idx, &r->used.split->idx, platform);
-    n = (uint16_t)(idx - r->next_used.pos);
-    if (mr_unlikely(n > (uint16_t)(r->next_avail.pos - r->next_used.pos))) {
+    n = (uint16_t)(idx - s->used.pos);
+    if (mr_unlikely(n > (uint16_t)(s->avail.pos - s->used.pos))) {
         mr_ring_break(r, MR_FAULT_USED_INDEX);
         return 0;
     }
@@ -136,9 +136,10 @@ mr_split_used_count(struct mr_ring *r, bool platform)
 
 /* The used element at our position: one 8-byte load. */
 MR_INLINE void
-mr_split_used_at(const struct mr_ring *r, uint32_t *id, uint32_t *len)
+mr_split_used_at(const struct mr_ring *r, const struct mr_state *s,
+                 uint32_t *id, uint32_t *len)
 {
-    uint16_t slot = r->next_used.pos & (r->size - 1);
+    uint16_t slot = s->used.pos & (r->size - 1);
     uint64_t e = mr_load((const uint64_t *)(const void *)
                              ((const uint8_t *)r->used.split + 4 + 8u * slot));
 
@@ -150,9 +151,10 @@ mr_split_used_at(const struct mr_ring *r, uint32_t *id, uint32_t *len)
  * invisible until publish (S8-S10). Returns the head. The caller saw that n
  * descriptors are free. */
 MR_INLINE uint16_t
-mr_split_add(struct mr_ring *r, const struct mr_desc *element, uint32_t n)
+mr_split_add(struct mr_ring *r, struct mr_state *s,
+             const struct mr_desc *element, uint32_t n)
 {
-    uint16_t head = r->free_head;
+    uint16_t head = s->head;
     uint16_t at = head;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -166,36 +168,37 @@ mr_split_add(struct mr_ring *r, const struct mr_desc *element, uint32_t n)
         memcpy(&r->desc.split[at], &d, sizeof(d));
         at = next;
     }
-    r->free_head = at;
-    r->free = (uint16_t)(r->free - n);
-    r->free_ids = r->free;
-    mr_store(&r->avail.split->ring[r->next_avail.pos & (r->size - 1)], head);
-    r->next_avail.pos++;
+    s->head = at;
+    s->free = (uint16_t)(s->free - n);
+    s->free_ids = s->free;
+    mr_store(&r->avail.split->ring[s->avail.pos & (r->size - 1)], head);
+    s->avail.pos++;
     return head;
 }
 
 /* Puts the list under `head` back at the end of the free list (S11). */
 MR_INLINE void
-mr_split_release(struct mr_ring *r, uint16_t head)
+mr_split_release(struct mr_ring *r, struct mr_state *s, uint16_t head)
 {
+    uint16_t ndesc = r->slot[head].ndesc;
     uint16_t last = head;
 
-    for (uint32_t i = 1; i < r->slot[head].ndesc; i++)
+    for (uint32_t i = 1; i < ndesc; i++)
         last = r->slot[last].next;
-    if (r->free_ids)
-        r->slot[r->free_tail].next = head;
+    if (s->free_ids)
+        r->slot[s->tail].next = head;
     else
-        r->free_head = head;
-    r->free_tail = last;
-    r->free = (uint16_t)(r->free + r->slot[head].ndesc);
-    r->free_ids = r->free;
-    r->next_used.pos++;
+        s->head = head;
+    s->tail = last;
+    s->free = (uint16_t)(s->free + ndesc);
+    s->free_ids = s->free;
+    s->used.pos++;
 }
 
 MR_INLINE void
 mr_split_publish_avail(struct mr_ring *r, bool platform)
 {
-    mr_order_publish(&r->avail.split->idx, r->next_avail.pos, platform);
+    mr_order_publish(&r->avail.split->idx, r->at.avail.pos, platform);
 }
 
 /* ---- Notifications, both sides ----------------------------------------- */

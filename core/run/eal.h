@@ -16,6 +16,7 @@ int mr_eal_start(void);
 /* Ends it; allowed when it never started. No port, pool or worker is left. */
 void mr_eal_stop(void);
 /* The calling worker joins / leaves, which makes pool caches its own.
- * Errors: ENOMEM (DPDK's limit of threads is reached). */
+ * Errors: EPERM (the layer was not started), ENOMEM (DPDK's limit of threads
+ * is reached). */
 int mr_eal_join(void);
 void mr_eal_leave(void);

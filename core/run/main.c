@@ -1,11 +1,14 @@
 /* The moonring program: a Lua state on the control thread that runs the
  * command line (lua/moonring/cli). Everything else follows from there.
+ * $MOONRING_LOG names the log level, "warning" unless it is set.
  *
  * Owner: control thread. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <lauxlib.h>
 
+#include "base/log.h"
 #include "loop/loop.h"
 #include "port/gate.h"
 #include "run/eal.h"
@@ -31,6 +34,16 @@ run_cli(lua_State *L)
     return 1;
 }
 
+static void
+log_level_choose(void)
+{
+    const char *name = getenv("MOONRING_LOG");
+
+    if (name && !mr_log_level_named(name))
+        mr_log(MR_LOG_WARN, "MOONRING_LOG is '%s': error, warning or info",
+               name);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -40,6 +53,7 @@ main(int argc, char **argv)
     (void)argc;
     if (!L)
         return 1;
+    log_level_choose();
     mr_gate_init();
     lua_pushcfunction(L, mr_state_traceback);
     lua_pushcfunction(L, run_cli);

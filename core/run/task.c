@@ -1,6 +1,13 @@
-/* See task.h. lua/moonring/task.lua (`enter`) does what can be done in Lua:
- * it loads the script, unpacks the arguments, catches errors, releases the
- * queues that the task claimed and packs the result.
+/* Tasks: worker threads that run one global function of a script in a Lua
+ * state of their own. mr_task_* is declared in moonring.h.
+ *
+ * lua/moonring/task.lua (`enter`) does what can be done in Lua: it loads the
+ * script, unpacks the arguments, catches errors, releases the queues that the
+ * task claimed and packs the result.
+ *
+ * Owner: the control thread starts, asks, waits and frees. Between start and
+ * end everything in the state is the worker's; two words cross: `state`
+ * (written by the worker, last of all) and `stop` (written by control).
  *
  * Invariants:
  *  1. `state` leaves MR_TASK_RUNNING after the Lua state is closed and the
@@ -8,8 +15,6 @@
  *     free.
  *  2. `L` is the state only while `lock` is held and `L` is not NULL; the hook
  *     is the one thing another thread does to it. */
-#include "run/task.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -90,11 +95,7 @@ run_state(struct mr_task *task, lua_State *L)
     lua_pushcfunction(L, mr_state_traceback);
     lua_pushcfunction(L, call_enter);
     lua_pushlightuserdata(L, task);
-    if (lua_pcall(L, 1, 2, 1) == 0) {
-        ok = lua_toboolean(L, -2);
-    } else {
-        ok = false;
-    }
+    ok = lua_pcall(L, 1, 2, 1) == 0 && lua_toboolean(L, -2);
     bytes = lua_tolstring(L, -1, &len);
     if (!bytes) {
         bytes = "the task ended without a text";
@@ -280,18 +281,6 @@ script_line(lua_State *L, lua_Debug *ar)
     return false;
 }
 
-/* Whether the whole process is to stop, not only this task. */
-static bool
-process_stops(struct mr_task *task)
-{
-    bool stops;
-
-    mr_thread_stop_word(NULL);
-    stops = !mr_running();
-    mr_thread_stop_word(&task->stop);
-    return stops;
-}
-
 /* Runs in the worker, at its next Lua instruction outside compiled code. A
  * process that ends does not wait for the task's own good will. */
 static void
@@ -306,7 +295,7 @@ where_hook(lua_State *L, lua_Debug *ar)
         snprintf(task->where, sizeof(task->where), "at %s:%d", ar->short_src,
                  ar->currentline);
     mr_store_release(&task->where_set, 1);
-    if (process_stops(task))
+    if (mr_process_stops())
         luaL_error(L, "task %s was ended: it did not look at mr.running()",
                    task->entry);
 }

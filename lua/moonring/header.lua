@@ -115,7 +115,7 @@ function M.value(kind, given)
 end
 
 -- Protocol name -> { protocol = row, size = bytes, pointer = ctype of a
--- pointer to it, next = { value -> protocol name } }.
+-- pointer to it, follows = { value of its `next` field -> protocol name } }.
 M.by_name = {}
 
 local function define(protocol)

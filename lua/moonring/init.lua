@@ -2,9 +2,10 @@
 --
 --   ports    mr.vhost mr.virtio mr.null mr.pcap mr.pipe mr.eth  mr.open(spec)
 --   packets  mr.burst mr.pool mr.stack
---   values   mr.ip4 mr.ip6 mr.mac mr.rate mr.random
---   running  mr.task mr.wait mr.running mr.sleep mr.now mr.stop
---   numbers  mr.stats mr.version
+--   values   mr.ip4 mr.ip6 mr.mac mr.rate mr.random mr.seed
+--   running  mr.task mr.wait mr.running mr.sleep mr.stop mr.now mr.tsc mr.tsc_hz
+--   numbers  mr.stats mr.json mr.version
+--   scripts  mr.check (for argparse)
 local ffi = require "moonring.ffi"
 local addr = require "moonring.addr"
 local burst = require "moonring.burst"
@@ -51,14 +52,11 @@ local Rows = { __tostring = stats.text }
 Rows.__index = { json = stats.json }
 
 function mr.stats(...)
-    local rows = setmetatable({}, Rows)
-    if select("#", ...) == 0 then
-        for _, row in ipairs(port.stats_all()) do rows[#rows + 1] = row end
-    end
+    local rows = select("#", ...) == 0 and port.stats_all() or {}
     for _, one in ipairs { ... } do
         for _, row in ipairs(one:stats()) do rows[#rows + 1] = row end
     end
-    return rows
+    return setmetatable(rows, Rows)
 end
 
 local wait_options = {

@@ -1,10 +1,11 @@
 -- Options of a call, declared as rows
 --
 --   { name, type, text, field = name in the C struct, default = C value,
---     invert = true }
+--     required = true, invert = true (1 - value goes to C), lua = true (not
+--     for C) }
 --
 -- from which the check of a Lua table, the parser of spec strings and the
--- documentation are made. Types:
+-- documentation are made.
 local err = require "moonring.error"
 
 local M = {}

@@ -16,8 +16,7 @@ Pool.is_pool = true
 M.options = {
     { "packets", "count", "packets in it (8192)" },
     { "size", "count", "data bytes of one buffer, 64..32768 (2048)" },
-    { "cache", "count", "packets that each task keeps at hand, 0..512",
-        default = 256 },
+    { "cache", "count", "packets each task keeps at hand, 1..512 (256)" },
     { "fill", "bytes", "what every fresh packet holds, e.g. stack:fill{}",
         lua = true },
 }

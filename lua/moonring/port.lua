@@ -12,7 +12,6 @@ local pack = require "moonring.pack"
 local pools = require "moonring.pool"
 local queues = require "moonring.queue"
 local stacks = require "moonring.stack"
-local stats = require "moonring.stats"
 
 local C = ffi.C
 local M = {}
@@ -230,8 +229,5 @@ function M.stats_all()
     end
     return out
 end
-
-M.text = stats.text
-M.json = stats.json
 
 return M

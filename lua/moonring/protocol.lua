@@ -4,8 +4,9 @@
 -- A field is { name, type, default, parts }. Types: u8 u16 u32 mac ip4 ip6.
 -- A part of a field is { name, lowest bit, bits, default }. `next` is the
 -- field that tells what follows, and its value by protocol; `length` the field
--- that holds the bytes from this header on (ip6: after it); `checksum` the
--- field over "header" or "l4".
+-- that holds the bytes from this header on (with `length_after`: after it);
+-- `checksum` what the checksum covers, "header" or "l4": the latter with a
+-- pseudo header that names `number`, unless `pseudo` is false.
 return {
     {
         name = "eth", text = "Ethernet",

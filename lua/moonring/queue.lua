@@ -34,17 +34,13 @@ local function microseconds(seconds, default)
     return seconds * 1e6
 end
 
-local function burst_of(burst, call)
+-- What every packet call needs: a queue of ours and a burst. -> C queue
+local function ready(self, burst, call)
+    if not self.claimed then claim(self) end
     if not ffi.istype("struct mr_burst", burst) then
         err.raise("queue:%s wants a burst (mr.burst), not a %s", call,
             type(burst))
     end
-    return burst
-end
-
-local function ready(self, burst, call)
-    if not self.claimed then claim(self) end
-    burst_of(burst, call)
     return self.ptr
 end
 
@@ -122,7 +118,7 @@ end
 
 function Queue:name() return self.label end
 
--- Lets another task use the queue. Without claim it does nothing.
+-- Lets another task use the queue. Does nothing when it is not claimed.
 function Queue:release()
     if not self.claimed then return end
     C.mr_queue_release(self:pointer())
@@ -130,6 +126,7 @@ function Queue:release()
     self.claimed = false
 end
 
+-- Gives back every queue that this state has claimed.
 function M.release_all()
     local list = {}
     for queue in pairs(claimed) do list[#list + 1] = queue end

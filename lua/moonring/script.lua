@@ -9,7 +9,7 @@ M.path = nil
 
 -- Folders of shipped scripts under the share directory, by what they hold.
 M.folders = { traffic = "scripts/traffic", bench = "scripts/bench",
-    probe = "scripts/probe", examples = "examples" }
+    examples = "examples" }
 
 function M.folder(kind)
     return host.share() .. "/" .. M.folders[kind]

@@ -28,6 +28,7 @@ local function split(text)
     return text, ""
 end
 
+-- Puts the value of the word `text` into options[name]. -> nil | why not
 local function set(kind, options, name, text)
     local row = option.find(kind.options, name)
     local parse = row and option.types[row[2]].parse
@@ -52,17 +53,11 @@ local function parse_options(kind, rest)
     local first = true
     for word in (rest .. ","):gmatch "(.-)," do
         local name, value = word:match "^([%w_]+)=(.*)$"
-        local why
-        if first and not name then
-            name, value = kind.main, word
+        if first and not name then name, value = kind.main, word end
+        if word ~= "" and not name then
+            return nil, ("%s: '%s' is not NAME=VALUE"):format(kind.name, word)
         end
-        if word ~= "" then
-            if not name then
-                why = ("%s: '%s' is not NAME=VALUE"):format(kind.name, word)
-            else
-                why = set(kind, options, name, value)
-            end
-        end
+        local why = word ~= "" and set(kind, options, name, value)
         if why then return nil, why end
         first = false
     end

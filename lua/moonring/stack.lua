@@ -104,7 +104,7 @@ local function sum(bytes, at, len, start)
     return total
 end
 
--- Values by "<member>_<field>", and which of them the caller gave.
+-- All fields of the stack in order: { "<member>_<field>", leaf, member }.
 local function fields_of(self)
     local out = {}
     for i, name in ipairs(self.names) do

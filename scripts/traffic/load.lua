@@ -12,6 +12,8 @@
 local mr = require "moonring"
 local traffic = require "moonring.traffic"
 
+-- What the template of a pool holds.
+local SIZE_MAX = 2048
 -- What was sent may still be in the ring when the last call returns.
 local LINGER = 0.3
 -- Seconds to wait for room before looking whether the peer is still there.
@@ -34,9 +36,9 @@ end
 
 function main(args)
     local stack = mr.stack("eth", "ip4", "udp")
-    if args.size < stack.size or args.size > 9000 then
-        return nil, ("--size %g: a UDP frame has %d..9000 bytes")
-            :format(args.size, stack.size), 2
+    if args.size < stack.size or args.size > SIZE_MAX then
+        return nil, ("--size %g: a UDP frame has %d..%d bytes")
+            :format(args.size, stack.size, SIZE_MAX), 2
     end
     local port = assert(mr.open(args.port))
     local pool = assert(mr.pool { size = math.max(args.size, 64),

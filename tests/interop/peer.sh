@@ -34,7 +34,8 @@ testpmd_start() { # VDEV
     "${as_user[@]}" stdbuf -oL dpdk-testpmd --lcores "0@$cpu,1@$cpu" \
         --no-pci --no-telemetry --iova-mode=va --single-file-segments \
         --file-prefix="mr$$" $options --vdev "$1" \
-        --log-level=pmd.net.virtio.init:debug --log-level=lib.vhost.config:info \
+        --log-level=pmd.net.virtio.init:debug \
+        --log-level=lib.vhost.config:info \
         -- -i --nb-cores=1 --total-num-mbufs=8192 --tx-offloads=0x8000 \
         <&"$testpmd_in" >"$run/testpmd.log" 2>&1 &
     testpmd_pid=$!

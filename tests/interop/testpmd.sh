@@ -5,7 +5,8 @@
 # frames in several pieces, is reflected by us; then one way only. At the end
 # both sides must have counted the same, packets and bytes.
 #
-# usage: testpmd.sh MOONRING WORKDIR device|driver split|packed MRG IN_ORDER [user]
+# usage: testpmd.sh MOONRING WORKDIR device|driver split|packed MRG IN_ORDER
+#                   [user]
 # MRG and IN_ORDER are 0 or 1; with "user", both run without hugepages as an
 # ordinary user.
 here=$(dirname "${BASH_SOURCE[0]}")

@@ -121,7 +121,7 @@ local function check_sockets()
         "ports need a socket path elsewhere", "export TMPDIR=/some/folder")
 end
 
--- What the burst functions can use, widest last.
+-- What copies and checksums can use, widest last.
 local cpu_flags = { "ssse3", "sse4_2", "avx2", "avx512f", "avx512bw",
     "avx512vl" }
 
@@ -137,7 +137,7 @@ local function check_cpu()
     end
     local found = name .. (#have > 0 and ": " .. table.concat(have, " ") or "")
     if ffi.arch ~= "x64" or flags:find " avx512f " then return ok(found) end
-    return warn(found, "the widest burst functions cannot run here",
+    return warn(found, "the C library copies long packets in narrower steps",
         "a CPU with AVX-512, or for a guest: -cpu host")
 end
 

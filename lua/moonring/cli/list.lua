@@ -62,17 +62,17 @@ local function fault_rows()
     return out
 end
 
+-- { name, how to use what is listed, function that gives its rows }; the
+-- short list shows those marked so.
 M.topics = {
-    { "scripts", "moonring run NAME", script_rows "traffic" },
-    { "bench", "moonring bench NAME", script_rows "bench" },
-    { "examples", "moonring run examples/NAME.lua", script_rows "examples" },
+    { "scripts", "moonring run NAME", script_rows "traffic", short = true },
+    { "bench", "moonring bench NAME", script_rows "bench", short = true },
+    { "examples", "moonring run NAME", script_rows "examples", short = true },
     { "ports", "mr.KIND{...}, and in specs KIND:...", port_rows },
     { "headers", "mr.stack(...), p:udp4() and so on", header_rows },
     { "counters", "of each queue", counter_rows },
     { "faults", "rules that a peer can break", fault_rows },
 }
-
-local short = { scripts = true, bench = true, examples = true }
 
 local function kind_rows()
     local out = {}
@@ -125,7 +125,7 @@ function M.run(args)
         return usage.DONE
     end
     for _, topic in ipairs(M.topics) do
-        if short[topic[1]] then print_topic(topic, topic[3]()) end
+        if topic.short then print_topic(topic, topic[3]()) end
     end
     print_topic({ "ports", "options: moonring list ports" }, kind_rows())
     return usage.DONE

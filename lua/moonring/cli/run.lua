@@ -150,7 +150,7 @@ end
 function M.run(args, verb)
     local parser = usage.parser("moonring run",
         "Runs a Lua script that sends and receives packets.")
-    return M.run_from({ "traffic", "probe" }, verb, parser, args)
+    return M.run_from({ "traffic", "examples" }, verb, parser, args)
 end
 
 return M

@@ -145,6 +145,30 @@ V62_hugetlb_files_shrink_too(void **state)
     close(fd);
 }
 
+/* More holes than a process may have mappings (vm.max_map_count). */
+static void
+V62_any_number_of_pages_may_be_touched(void **state)
+{
+    enum { PAGES = 200000 };
+    int fd;
+    struct mr_memory *m = peer_make(0, (uint64_t)PAGES * PAGE, &fd);
+    volatile uint8_t *p = m->region[0].host;
+
+    (void)state;
+    assert_int_equal(ftruncate(fd, PAGE), 0);
+    for (size_t i = 2; i < PAGES; i += 2) /* neighbours would be merged */
+        assert_int_equal(p[i * PAGE], 0);
+    for (size_t i = PAGES - 1; i > 1; i -= 2)
+        assert_int_equal(p[i * PAGE], 0);
+    mr_memory_destroy(m);
+    m = peer_make(0, (uint64_t)PAGES * PAGE, &fd);
+    p = m->region[0].host;
+    assert_int_equal(ftruncate(fd, PAGE), 0);
+    for (size_t i = PAGES - 1; i > 1; i -= 2)
+        assert_int_equal(p[i * PAGE], 0);
+    mr_memory_destroy(m);
+}
+
 /* In a child, whose death is what is wanted. */
 static int
 death_of(void (*act)(void))
@@ -239,6 +263,7 @@ main(void)
         cmocka_unit_test(V62_only_the_table_that_was_hit_is_lost),
         cmocka_unit_test(V62_threads_survive_a_file_that_comes_and_goes),
         cmocka_unit_test(V62_hugetlb_files_shrink_too),
+        cmocka_unit_test(V62_any_number_of_pages_may_be_touched),
         cmocka_unit_test(a_bus_error_elsewhere_keeps_its_usual_effect),
         cmocka_unit_test(tables_come_and_go_without_end),
         cmocka_unit_test(more_tables_than_slots_are_an_error),

@@ -331,7 +331,7 @@ V88_a_prepared_ring_is_fresh_again(void **state)
     assert_int_equal(mr_virtio_ring_prepare(v, 1), 0);
     assert_int_equal(v->ring[1].used.split->idx, 0);
     assert_int_equal(v->ring[1].avail.split->idx, 0);
-    assert_int_equal(v->ring[1].next_used.pos, 0);
+    assert_int_equal(v->ring[1].at.used.pos, 0);
     assert_true(v->parts[1].kick_fd >= 0 && kick >= 0);
     mr_port_close(&v->port);
 }

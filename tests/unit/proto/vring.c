@@ -77,7 +77,7 @@ v44_a_new_call_fd_does_not_disturb_a_running_ring(void **state)
     assert_int_equal(p.vhost->ring[0].notify_fd,
                      p.backend->rings->ring[0].setup.call_fd);
     assert_int_equal(mr_port_up(&p.vhost->port), 1);
-    assert_int_equal(p.vhost->ring[0].next_avail.pos, 3);
+    assert_int_equal(p.vhost->ring[0].at.avail.pos, 3);
     assert_int_equal(read(fd, &count, 8), 8);
     assert_int_equal(say_fd(&p, MR_REQ_SET_VRING_CALL, 0, -1), 0);
     assert_true(running(0));
@@ -114,10 +114,10 @@ v48_same_addresses_do_not_stop_a_ring(void **state)
 
     (void)state;
     bring_up(&p, MODERN, 0);
-    p.vhost->ring[0].next_avail.pos = 77; /* a restart would read it anew */
+    p.vhost->ring[0].at.avail.pos = 77; /* a restart would read it anew */
     assert_int_equal(say(&p, MR_REQ_SET_VRING_ADDR, 0, &a, sizeof(a), NULL, 0),
                      0);
-    assert_int_equal(p.vhost->ring[0].next_avail.pos, 77);
+    assert_int_equal(p.vhost->ring[0].at.avail.pos, 77);
 }
 
 static void
