@@ -17,6 +17,9 @@
 /* Adds to a counter that only this thread writes and that any may read. */
 #define mr_count(p, n) mr_store((p), *(p) + (n))
 
+/* Plain loads before it, of words that a peer published, act as acquire. */
+#define mr_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+
 #if defined(__SANITIZE_THREAD__)
 #define MR_TSAN 1
 #elif defined(__has_feature)

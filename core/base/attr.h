@@ -19,6 +19,15 @@ enum { MR_PAGE = 4096, MR_HUGE_PAGE = 2 << 20 };
 #define MR_COLD __attribute__((noinline, cold))
 #define MR_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
+/* for (int i = 0; i < n; i++) with a small constant n, as straight-line code
+ * (T3). */
+#if defined(__clang__)
+#define MR_UNROLLED(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
+#else
+#define MR_UNROLLED(i, n)                                                      \
+    _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
+#endif
+
 #define mr_likely(x) __builtin_expect(!!(x), 1)
 #define mr_unlikely(x) __builtin_expect(!!(x), 0)
 

@@ -83,7 +83,7 @@ use(struct mr_ring *r, struct mr_used_run *run, const struct mr_list *list,
     if (v & MR_V_PACKED)
         mr_packed_use(r, run, list->id, len, list->ndesc, in_order);
     else
-        mr_split_use(r, run, list->id, len, list->ndesc, in_order);
+        mr_split_use(r, run, list->id, len, in_order);
 }
 
 /* Makes the run the driver's and tells it, if there is a run (S48). */
@@ -207,6 +207,67 @@ static enum rx_result (*const rx_generals[MR_V_COUNT])(
     struct mr_ring *, struct progress *, struct mr_pos, const struct mr_desc *,
     struct mr_list *, struct mr_pkt *) = {MR_VARIANTS(RX_GENERAL_ROW, )};
 
+/* Host addresses of a group's buffers; false when one is not contiguous. */
+MR_INLINE bool
+group_direct(const struct mr_ring *r, struct mr_pos at,
+             const uint64_t word[MR_GROUP], uint8_t *ptr[MR_GROUP])
+{
+    bool ok = true;
+
+    MR_UNROLLED(i, MR_GROUP) {
+        uint64_t room = 0;
+
+        ptr[i] = mr_memory_guest(r->memory,
+                                 mr_load(&r->desc.packed[at.pos + i].addr),
+                                 &room);
+        ok &= ptr[i] && (uint32_t)word[i] <= room;
+    }
+    return ok;
+}
+
+/* Can used entries be written where the group lies? */
+MR_INLINE bool
+in_step(const struct progress *p)
+{
+    return p->run.at.pos == p->at.pos && p->run.at.wrap == p->at.wrap;
+}
+
+/* T6: four packets at once, if all of them are plain: prerequisites first,
+ * cheapest first, then one loop a step. */
+MR_INLINE bool
+rx_group(struct mr_ring *r, struct progress *p, struct mr_pkt **pkts,
+         uint64_t *bytes, unsigned v)
+{
+    const uint32_t least = (uint32_t)r->header + MR_FRAME_MIN;
+    const uint32_t room = MR_MIN(r->pool->room, (uint32_t)MR_FRAME_MAX);
+    uint64_t word[MR_GROUP];
+    uint8_t *ptr[MR_GROUP];
+    bool ok = true;
+
+    if (!mr_packed_head_group(r, p->at, false, word, v & MR_V_PLATFORM) ||
+        !in_step(p) || !group_direct(r, p->at, word, ptr))
+        return false;
+    MR_UNROLLED(i, MR_GROUP)
+        ok &= (uint32_t)word[i] - least <= room - MR_FRAME_MIN;
+    if (!ok)
+        return false;
+    MR_UNROLLED(i, MR_GROUP)
+        ok &= !asks_for_offload(ptr[i]);
+    if (!ok)
+        return false;
+    MR_UNROLLED(i, MR_GROUP) {
+        uint32_t len = (uint32_t)word[i] - r->header;
+
+        mr_copy(mr_pkt_data(pkts[i]), ptr[i] + r->header, len);
+        mr_pkt_set_len(pkts[i], len);
+        *bytes += len;
+        word[i] &= 0xffffull << 32; /* used length 0 (C6) */
+    }
+    mr_packed_advance(r, &p->at, MR_GROUP);
+    mr_packed_use_group(r, &p->run, word, false, v & MR_V_IN_ORDER);
+    return true;
+}
+
 MR_INLINE uint32_t
 device_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 {
@@ -230,6 +291,12 @@ device_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
         struct mr_pkt *pkt = pkts[got];
         uint8_t *ptr;
 
+        if (v & MR_V_PACKED && fresh - i >= MR_GROUP &&
+            rx_group(r, &p, &pkts[got], &bytes, v)) {
+            i += MR_GROUP - 1;
+            got += MR_GROUP;
+            continue;
+        }
         if (!head(r, &p.at, &d, &list, v))
             break;
         ptr = direct(r, &d, false);
@@ -382,6 +449,37 @@ static enum tx_result (*const tx_generals[MR_V_COUNT])(
     struct mr_ring *, struct progress *, uint32_t *, const struct mr_pkt *) = {
     MR_VARIANTS(TX_GENERAL_ROW, )};
 
+/* T4: as rx_group, the other way. */
+MR_INLINE bool
+tx_group(struct mr_ring *r, struct progress *p, struct mr_pkt *const *pkts,
+         uint64_t *bytes, unsigned v)
+{
+    uint64_t word[MR_GROUP];
+    uint8_t *ptr[MR_GROUP];
+    bool ok = true;
+
+    if (!mr_packed_head_group(r, p->at, true, word, v & MR_V_PLATFORM) ||
+        !in_step(p))
+        return false;
+    MR_UNROLLED(i, MR_GROUP)
+        ok &= pkts[i]->nb_segs == 1 &&
+              (uint32_t)word[i] >= pkts[i]->pkt_len + r->header;
+    if (!ok || !group_direct(r, p->at, word, ptr))
+        return false;
+    MR_UNROLLED(i, MR_GROUP)
+        mr_header_put(ptr[i], r->header, 1);
+    MR_UNROLLED(i, MR_GROUP) {
+        uint32_t len = pkts[i]->data_len;
+
+        mr_copy(ptr[i] + r->header, mr_pkt_data(pkts[i]), len);
+        *bytes += len;
+        word[i] = (word[i] & 0xffffull << 32) | (len + r->header);
+    }
+    mr_packed_advance(r, &p->at, MR_GROUP);
+    mr_packed_use_group(r, &p->run, word, true, false);
+    return true;
+}
+
 MR_INLINE uint32_t
 device_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 {
@@ -402,6 +500,12 @@ device_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
         struct mr_pos before = p.at;
         uint8_t *ptr;
 
+        if (v & MR_V_PACKED && n - sent >= MR_GROUP && left >= MR_GROUP &&
+            tx_group(r, &p, &pkts[sent], &bytes, v)) {
+            sent += MR_GROUP - 1;
+            left -= MR_GROUP;
+            continue;
+        }
         if (!head(r, &p.at, &d, &list, v))
             break;
         ptr = direct(r, &d, true);

@@ -6,8 +6,8 @@
  * against the slots, which are private (S11-S13, P15, P16).
  *
  * Owner: the worker inside the queue's gate. */
-#include "burst/header.h"
 #include "base/stat.h"
+#include "burst/header.h"
 #include "burst/notify.h"
 #include "burst/variant.h"
 

@@ -45,16 +45,22 @@ on_budget(uv_timer_t *timer)
     (void)timer;
 }
 
+/* SIGXFSZ: a file as large as it may be is an error code, too. */
 static void
 signals_install(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     /* SA_RESETHAND: whoever asks twice is obeyed at once. */
     struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+    struct sigaction hangup;
 
     sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL);
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGHUP, NULL, &hangup);
+    if (hangup.sa_handler != SIG_IGN) /* nohup(1) */
+        sigaction(SIGHUP, &stop, NULL);
 }
 
 int

@@ -2,8 +2,8 @@
  * mr_loop_run (moonring.h) gives it a turn.
  *
  * Owner: control thread, for everything but the wake-up, which mr_stop uses
- * from any thread and from the signal handler. SIGINT and SIGTERM ask the
- * process to stop; the second of either kind ends it at once. SIGPIPE is
+ * from any thread and from the signal handler. SIGINT, SIGTERM and SIGHUP ask
+ * the process to stop; the second of a kind ends it at once. SIGPIPE is
  * ignored: a dead peer is an error code (V41). */
 #pragma once
 

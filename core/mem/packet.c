@@ -140,7 +140,7 @@ pool_headers_get(struct mr_pool *pool, uint32_t cache)
     uint32_t element =
         sizeof(struct rte_mbuf) + sizeof(struct rte_mbuf_ext_shared_info);
     uint32_t total = rte_mempool_calc_obj_size(element, 0, NULL);
-    const size_t page = 2 << 20;
+    const size_t page = MR_HUGE_PAGE;
     char name[RTE_MEMPOOL_NAMESIZE];
     int n;
 
@@ -155,12 +155,12 @@ pool_headers_get(struct mr_pool *pool, uint32_t cache)
         return -ENOTSUP;
     rte_pktmbuf_pool_init(pool->mp, &priv);
     pool->headers_size =
-        ((size_t)total * pool->packets + 4096 + page - 1) / page * page;
+        ((size_t)total * pool->packets + MR_PAGE + page - 1) / page * page;
     pool->headers = map_private(pool->headers_size);
     if (!pool->headers)
         return -ENOMEM;
     n = rte_mempool_populate_virt(pool->mp, pool->headers, pool->headers_size,
-                                  4096, NULL, NULL);
+                                  MR_PAGE, NULL, NULL);
     if (n != (int)pool->packets)
         return n < 0 ? n : -ENOMEM;
     rte_mempool_obj_iter(pool->mp, packet_init, pool);

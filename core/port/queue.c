@@ -14,13 +14,15 @@
 
 enum {
     PAUSES = 64,
-    YIELDS = 256, /* ends after some 100 us when nobody else wants the CPU */
+    /* By time, not by number: on a busy CPU one yield can cost a whole slice,
+     * whereas a sleeper is soon woken. */
+    YIELD_NS = 100000,
     SLEEP_US = 50,
 };
 
 struct wait {
     uint64_t timeout; /* ns, ~0 = no limit */
-    uint64_t deadline;
+    uint64_t begin;   /* after the pauses */
     uint32_t turn;
 };
 
@@ -36,7 +38,7 @@ wait_for(uint64_t timeout_us)
 static bool
 wait_turn(struct wait *w)
 {
-    uint64_t now;
+    uint64_t waited;
 
     if (!w->timeout || !mr_running())
         return false;
@@ -44,15 +46,16 @@ wait_turn(struct wait *w)
         mr_pause();
         return true;
     }
-    now = mr_now();
     if (w->turn == PAUSES + 1)
-        w->deadline = w->timeout + now < now ? UINT64_MAX : w->timeout + now;
-    if (now >= w->deadline)
+        w->begin = mr_now();
+    waited = mr_now() - w->begin;
+    if (waited >= w->timeout)
         return false;
-    if (w->turn < PAUSES + YIELDS)
+    if (waited < YIELD_NS)
         sched_yield();
     else
-        mr_sleep_us(MR_MIN((w->deadline - now) / 1000 + 1, (uint64_t)SLEEP_US));
+        mr_sleep_us(MR_MIN((w->timeout - waited) / 1000 + 1,
+                           (uint64_t)SLEEP_US));
     return true;
 }
 

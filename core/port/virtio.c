@@ -18,9 +18,6 @@ enum {
     PACKETS_MAX = 1 << 22,
 };
 
-/* B2: position 0 and wrap counter 1, for both halves. */
-static const uint32_t packed_base = 0x80008000;
-
 static int
 wishes_take(struct mr_virtio *v, const struct mr_vhost_options *o)
 {
@@ -347,7 +344,7 @@ mr_virtio_ring_part(const struct mr_virtio *v, uint32_t r, int part)
 uint32_t
 mr_virtio_ring_base(const struct mr_virtio *v)
 {
-    return v->features & MR_F(RING_PACKED) ? packed_base : 0;
+    return mr_ring_fresh_base(v->features);
 }
 
 static int

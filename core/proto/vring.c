@@ -7,9 +7,6 @@
 #include "base/error.h"
 #include "proto/signal.h"
 
-/* B2: a fresh packed ring: position 0 and wrap counter 1, twice. */
-static const uint32_t packed_fresh = 0x80008000;
-
 static void
 vring_init(struct mr_vring *v)
 {
@@ -99,7 +96,7 @@ mr_vring_base(const struct mr_vrings *rings, uint32_t r)
 
     if (v->based)
         return v->setup.base;
-    return rings->vhost->features & MR_F(RING_PACKED) ? packed_fresh : 0;
+    return mr_ring_fresh_base(rings->vhost->features);
 }
 
 void

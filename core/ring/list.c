@@ -45,10 +45,10 @@ table_entry(const struct mr_ring *r, uint64_t table, uint32_t i,
 {
     struct mr_seg seg[16];
     MR_ALIGNED(16) uint8_t copy[16];
-    uint32_t n = mr_memory_split(r->memory, table + 16ull * i, sizeof(copy),
-                                 seg, 16);
     uint32_t at = 0;
+    uint32_t n;
 
+    n = mr_memory_split(r->memory, table + 16ull * i, sizeof(copy), seg, 16);
     if (!n || n > 16)
         return false;
     for (uint32_t k = 0; k < n; k++) {

@@ -1,5 +1,5 @@
 /* The two barrier classes, chosen by feature 36 (ORDER_PLATFORM) at
- * negotiation and passed as a constant (seed B: never tested per packet).
+ * negotiation and passed as a constant: never tested per packet (T22).
  *
  * Without it both ends are CPUs of one coherent system: a release store
  * publishes, an acquire load observes. With it the peer may be a device

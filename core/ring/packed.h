@@ -92,6 +92,46 @@ mr_packed_head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *desc,
     return true;
 }
 
+/* A cache line of descriptors: four lists that are handled together (P49). */
+enum { MR_GROUP = 4 };
+
+/* Are the four descriptors from `at` on one line, and have their flags, under
+ * `mask`, the value `want`? Then `word` has their second halves: four plain
+ * loads, one fence (P50, P65). */
+MR_INLINE bool
+mr_packed_group(const struct mr_ring *r, struct mr_pos at, uint16_t mask,
+                uint16_t want, uint64_t word[MR_GROUP], bool platform)
+{
+    const uint64_t *half = mr_packed_word_at(r, at.pos);
+    uint64_t differ = 0;
+
+    if (at.pos % MR_GROUP || at.pos + MR_GROUP > r->size)
+        return false;
+    MR_UNROLLED(i, MR_GROUP) {
+        word[i] = mr_load(&half[2 * i]);
+        differ |= word[i] ^ (uint64_t)want << 48;
+    }
+    if (platform)
+        mr_fence_io_read();
+    else
+        mr_fence_acquire();
+    return !(differ >> 48 & mask);
+}
+
+/* mr_packed_group for lists of one direct descriptor each, of the wanted
+ * direction. */
+MR_INLINE bool
+mr_packed_head_group(const struct mr_ring *r, struct mr_pos at, bool write,
+                     uint64_t word[MR_GROUP], bool platform)
+{
+    return mr_packed_group(r, at,
+                           MR_DESC_AVAIL | MR_DESC_USED | MR_DESC_NEXT |
+                               MR_DESC_INDIRECT | MR_DESC_WRITE,
+                           (uint16_t)((at.wrap ? MR_DESC_AVAIL : MR_DESC_USED) |
+                                      (write ? MR_DESC_WRITE : 0)),
+                           word, platform);
+}
+
 /* Writes a used entry. The first entry of a run is held back until publish, so
  * the driver, which reads in order, sees none of the run before all of it
  * (P20-P25, P53; T9). In-order: it is the only one (P44, P48; T13). */
@@ -113,6 +153,34 @@ mr_packed_use(struct mr_ring *r, struct mr_used_run *run, uint16_t id,
                  mr_packed_word(len, id, flags));
     }
     mr_packed_advance(r, &run->at, ndesc);
+}
+
+/* Writes the used entries of a group; word: the len and id of each. They lie
+ * where the group lay: used entries do not lag behind (T8). */
+MR_INLINE void
+mr_packed_use_group(struct mr_ring *r, struct mr_used_run *run,
+                    const uint64_t word[MR_GROUP], bool written, bool in_order)
+{
+    uint64_t flags =
+        (uint64_t)mr_packed_used_flags(run->at.wrap, written) << 48;
+    uint64_t *half = mr_packed_word_at(r, run->at.pos);
+    bool first = !run->n;
+
+    if (first) {
+        run->first = run->at.pos;
+        run->first_word = word[0] | flags;
+    }
+    if (in_order) {
+        run->first_word = (run->first_word & ~(0xffffull << 32)) |
+                          (word[MR_GROUP - 1] & 0xffffull << 32);
+    } else {
+        if (!first)
+            mr_store(&half[0], word[0] | flags);
+        MR_UNROLLED(i, MR_GROUP - 1)
+            mr_store(&half[2 * i + 2], word[i + 1] | flags);
+    }
+    run->n += MR_GROUP;
+    mr_packed_advance(r, &run->at, MR_GROUP);
 }
 
 MR_INLINE void

@@ -33,6 +33,15 @@ struct mr_pos {
     uint16_t wrap;
 };
 
+/* Buffers used since the last publish: private until then. */
+struct mr_used_run {
+    struct mr_pos at;    /* where the next used entry goes */
+    uint32_t n;          /* lists in the run */
+    uint16_t first;      /* packed: position of the first entry, */
+    uint64_t first_word; /* and its len, id and flags, held back */
+    uint16_t last_id;    /* split in-order: the id that stands for all */
+};
+
 /* Driver side: what is outstanding under an id. */
 struct mr_slot {
     struct mr_pkt *pkt; /* NULL: id is free (or a non-head of a chain) */
@@ -152,6 +161,13 @@ int mr_ring_start(struct mr_ring *ring, const struct mr_ring_config *config);
 /* Ends a ring: driver side frees the packets that are outstanding (T41). The
  * base stays readable. Allowed on a ring that never started. */
 void mr_ring_stop(struct mr_ring *ring);
+/* SET_VRING_BASE value of a ring that nothing happened on yet (B2). */
+MR_INLINE uint32_t
+mr_ring_fresh_base(uint64_t features)
+{
+    return features & MR_F(RING_PACKED) ? 0x80008000 : 0;
+}
+
 /* GET_VRING_BASE value (B5). */
 uint32_t mr_ring_base(const struct mr_ring *ring);
 /* The burst function for the ring's side, direction and features; *name gets

@@ -1,12 +1,12 @@
 /* The split ring: how its memory is touched, from either side. packed.h offers
- * the same operations under the same names.
+ * the same operations under the same names, where its layout has them.
  *
  *   device side                       driver side
- *   pending  buffers to take          reap     used buffers to take
- *   head     first descriptor         add      expose a buffer
- *   use      give one back (private)  publish  make them the device's
- *   publish  make them the driver's   used     next used buffer
- *   must_notify / suppress            must_notify / suppress
+ *   pending       buffers to take     add            expose a buffer
+ *   head          first descriptor    publish_avail  make them the device's
+ *   use           give one back       used_at        next used buffer
+ *   publish_used  make them visible   release        its id is free again
+ *   must_notify                       must_notify
  *
  * Positions run free modulo 65536 and are masked on use (S5). */
 #pragma once
@@ -14,15 +14,6 @@
 #include "ring/fault.h"
 #include "ring/list.h"
 #include "ring/order.h"
-
-/* Buffers used since the last publish: private until then. */
-struct mr_used_run {
-    struct mr_pos at;    /* where the next used entry goes */
-    uint32_t n;          /* lists in the run */
-    uint16_t first;      /* packed: position of the first entry, */
-    uint64_t first_word; /* and its len, id and flags, held back */
-    uint16_t last_id;    /* split in-order: the id that stands for all */
-};
 
 MR_INLINE uint16_t *
 mr_split_used_event(const struct mr_ring *r) /* in the driver area (S32) */
@@ -86,12 +77,11 @@ mr_split_head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *desc,
  * the last one of the run counts (S40), for buffers that carry no length. */
 MR_INLINE void
 mr_split_use(struct mr_ring *r, struct mr_used_run *run, uint16_t id,
-             uint32_t len, uint16_t ndesc, bool in_order)
+             uint32_t len, bool in_order)
 {
     uint16_t slot = run->at.pos & (r->size - 1);
     struct mr_split_used_elem e = {id, len};
 
-    (void)ndesc;
     run->n++;
     if (in_order) {
         run->last_id = id;

@@ -36,10 +36,10 @@ push_errno(lua_State *L, const char *what)
 static int
 host_start(lua_State *L)
 {
-    int rc = mr_eal_start();
+    int rc = mr_loop_open(); /* first: with it come the signal handlers */
 
     if (rc == 0)
-        rc = mr_loop_open();
+        rc = mr_eal_start();
     if (rc == 0) {
         lua_pushboolean(L, 1);
         return 1;

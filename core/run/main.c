@@ -3,8 +3,13 @@
  * $MOONRING_LOG names the log level, "warning" unless it is set.
  *
  * Owner: control thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <lauxlib.h>
 
@@ -44,13 +49,44 @@ log_level_choose(void)
                name);
 }
 
+/* A standard stream that was closed would be the next file that we open, and
+ * get our output. In its place comes one that fails. */
+static void
+streams_keep(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* At exit, however it comes about: results that were not written are no
+ * success. */
+static void
+streams_check(void)
+{
+    bool failed = ferror(stdout);
+
+    if (!fflush(stdout) && !failed)
+        return;
+    fprintf(stderr, "moonring: standard output cannot be written (%s)\n",
+            strerror(errno));
+    _exit(1);
+}
+
 int
 main(int argc, char **argv)
 {
-    lua_State *L = mr_state_open();
+    lua_State *L;
     int status = 1;
 
     (void)argc;
+    streams_keep();
+    atexit(streams_check);
+    L = mr_state_open();
     if (!L)
         return 1;
     log_level_choose();

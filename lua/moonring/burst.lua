@@ -23,19 +23,35 @@ function M.new(cap)
     return burst
 end
 
+-- nil would be a pointer to nowhere.
+local function check(self)
+    if not ffi.istype("struct mr_burst", self) then
+        err.raise("a method of bursts wants a burst, not a %s; call it with "
+            .. "':'", type(self))
+    end
+end
+
 -- Fills the burst with `n` fresh packets of the pool (nil = its capacity).
 -- All or none. Returns their number; 0 = the pool is short.
 function Burst:alloc(pool, n)
+    check(self)
+    if type(pool) ~= "table" or not pool.is_pool then
+        err.raise("burst:alloc wants a pool (mr.pool), not a %s", type(pool))
+    end
     return C.mr_pool_alloc(pool.ptr or pool:pointer(), self, n or 0)
 end
 
 -- Frees the packets; the burst is empty afterwards.
 function Burst:free()
+    check(self)
     C.mr_burst_free(self)
 end
 
 -- Adds a packet; it must be in no other burst. False when the burst is full.
 function Burst:push(pkt)
+    if not ffi.istype("struct mr_pkt", pkt) then
+        err.raise("burst:push wants a packet, not a %s", type(pkt))
+    end
     if self.n >= self.cap then return false end
     self.pkt[self.n] = pkt
     self.n = self.n + 1
@@ -54,6 +70,7 @@ local checksum_bits = { ip4 = C.MR_CHECKSUM_IP4, l4 = C.MR_CHECKSUM_L4 }
 local checksum_all = C.MR_CHECKSUM_IP4 + C.MR_CHECKSUM_L4
 
 function Burst:checksum(what)
+    check(self)
     local bits = what and checksum_bits[what] or checksum_all
     if what and not checksum_bits[what] then
         err.raise("burst:checksum wants 'ip4', 'l4' or nothing")
@@ -66,6 +83,7 @@ end
 local mac_bytes = ffi.new "uint8_t[6]"
 
 function Burst:reflect(mac, ip4)
+    check(self)
     for i = 0, 5 do
         mac_bytes[i] = math.floor(mac / 2 ^ (40 - 8 * i)) % 256
     end

@@ -36,6 +36,13 @@ function M.new(name, text, ...)
     return nil, name .. ": " .. text:format(...), name
 end
 
+-- What any error object says; objects may fail at that as well.
+function M.text(message)
+    local ok, text = pcall(tostring, message)
+    return ok and type(text) == "string" and text
+        or ("a %s that has no text"):format(type(message))
+end
+
 -- The text of a control call's error in a message that may carry a position,
 -- which `assert` adds; nil when it is another error. The text tells object,
 -- cause and cure: no line of Lua is at fault.

@@ -3,8 +3,8 @@
 --   ports    mr.vhost mr.virtio mr.null mr.pcap mr.pipe mr.eth  mr.open(spec)
 --   packets  mr.burst mr.pool mr.stack
 --   values   mr.ip4 mr.ip6 mr.mac mr.rate mr.random mr.seed
---   running  mr.task mr.wait mr.running mr.sleep mr.stop mr.now mr.tsc mr.tsc_hz
---   numbers  mr.stats mr.json mr.version
+--   running  mr.task mr.wait mr.running mr.sleep mr.stop
+--   numbers  mr.now mr.tsc mr.tsc_hz mr.stats mr.json mr.version
 --   scripts  mr.check (for argparse)
 local ffi = require "moonring.ffi"
 local addr = require "moonring.addr"

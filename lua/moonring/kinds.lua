@@ -56,7 +56,7 @@ M.list = {
             { "name", "string", "name in statistics and messages" },
             { "queues", "count", "queue pairs, 1..128 (1)", field = "pairs" },
             { "pool", "pool", "where received packets come from" },
-            { "frame", "count", "receive UDP frames of that many bytes",
+            { "frame", "frame", "receive UDP frames of that many bytes",
                 lua = true },
         },
     },

@@ -1,6 +1,7 @@
 -- Waiting. The script's own thread is the control thread: whenever it waits it
 -- serves sockets and timers. Tasks only sleep.
 local ffi = require "moonring.ffi"
+local err = require "moonring.error"
 
 local C = ffi.C
 local M = {}
@@ -47,6 +48,9 @@ end
 -- Waits until fn() is true: `timeout` seconds at most (nil = no limit), less
 -- when we are to stop. Returns whether it was.
 function M.wait_for(fn, timeout)
+    if timeout and (type(timeout) ~= "number" or timeout ~= timeout) then
+        err.raise("a timeout is a number of seconds")
+    end
     local limit = timeout and M.now() + timeout
     while not fn() do
         if not M.running() then return false end
@@ -59,6 +63,7 @@ end
 
 -- Waits that many seconds. Returns false when we are to stop.
 function M.sleep(seconds)
+    if not seconds then err.raise("mr.sleep wants a number of seconds") end
     M.wait_for(function() return false end, seconds)
     return M.running()
 end

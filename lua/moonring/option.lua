@@ -14,6 +14,11 @@ local function is_count(v)
     return type(v) == "number" and v >= 0 and v <= 2 ^ 32 - 1 and v % 1 == 0
 end
 
+-- An Ethernet, IPv4 and UDP header at least; what a packet's buffer holds.
+local function is_frame(v)
+    return is_count(v) and v >= 42 and v <= 2048
+end
+
 local function parse_flag(text)
     local values = { ["1"] = true, on = true, yes = true, ["true"] = true,
         ["0"] = false, off = false, no = false, ["false"] = false }
@@ -57,6 +62,14 @@ M.types = {
         end,
         parse = function(text) return parse_octal(text) and text or nil end,
     },
+    frame = {
+        want = "a number of bytes, 42..2048",
+        c = function(v) return is_frame(v) and v or nil end,
+        parse = function(text)
+            local v = tonumber(text)
+            return is_frame(v) and v or nil
+        end,
+    },
     loops = {
         want = "a number of times or 'forever'",
         c = function(v)
@@ -64,7 +77,8 @@ M.types = {
             return is_count(v) and v or nil
         end,
         parse = function(text)
-            return text == "forever" and text or tonumber(text)
+            local v = tonumber(text)
+            return text == "forever" and text or is_count(v) and v or nil
         end,
     },
     pool = {
@@ -93,6 +107,15 @@ function M.names(rows)
     local names = {}
     for i, row in ipairs(rows) do names[i] = row[1] end
     return table.concat(names, ", ")
+end
+
+-- The same of those that a spec can set.
+function M.words(rows)
+    local out = {}
+    for _, row in ipairs(rows) do
+        if M.types[row[2]].parse then out[#out + 1] = row end
+    end
+    return M.names(out)
 end
 
 function M.find(rows, name)

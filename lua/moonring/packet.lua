@@ -8,6 +8,14 @@ local stacks = require "moonring.stack"
 local C = ffi.C
 local Packet = {}
 
+-- nil would be a pointer to nowhere.
+local function check(self)
+    if not ffi.istype("struct mr_pkt", self) then
+        err.raise("a method of packets wants a packet, not a %s; call it with "
+            .. "':'", type(self))
+    end
+end
+
 -- First byte of the first segment, as uint8_t *.
 function Packet:data()
     return self.buf_addr + self.data_off
@@ -20,6 +28,7 @@ end
 
 -- Bytes [offset, offset + len) as a string; by default all from offset 0.
 function Packet:bytes(offset, len)
+    check(self)
     offset = offset or 0
     len = len or math.max(self.pkt_len - offset, 0)
     local out = ffi.new("uint8_t[?]", len)
@@ -29,23 +38,27 @@ end
 -- Makes room for `len` bytes at the end / in front; -> pointer to the first of
 -- them, or nil when the segment has no room.
 function Packet:append(len)
+    check(self)
     local at = C.mr_pkt_append(self, len)
     return at ~= nil and at or nil
 end
 
 function Packet:prepend(len)
+    check(self)
     local at = C.mr_pkt_prepend(self, len)
     return at ~= nil and at or nil
 end
 
 -- Takes `len` bytes off the end / the front. -> true | nil, text, name
 function Packet:trim(len)
+    check(self)
     local rc = C.mr_pkt_trim(self, len)
     if rc < 0 then return err.control(rc) end
     return true
 end
 
 function Packet:adj(len)
+    check(self)
     local rc = C.mr_pkt_adj(self, len)
     if rc < 0 then return err.control(rc) end
     return true
@@ -54,13 +67,15 @@ end
 -- Overwrites the bytes of the first segment from `offset` on. The packet does
 -- not grow: false when they do not fit.
 function Packet:write(offset, bytes)
-    if offset < 0 or offset + #bytes > self.data_len then return false end
+    local fits = offset >= 0 and offset + #bytes <= self.data_len
+    if not fits then return false end -- also when the offset is no number
     ffi.copy(self.buf_addr + self.data_off + offset, bytes, #bytes)
     return true
 end
 
 -- Sum of bytes for checksums: ones'-complement, not inverted, network order.
 function Packet:sum(offset, len)
+    check(self)
     return C.mr_pkt_sum(self, offset, len)
 end
 

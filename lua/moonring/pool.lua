@@ -25,12 +25,27 @@ M.options = {
 local owned = {}
 
 local function adopt(ptr)
-    return setmetatable({ ptr = ffi.cast("struct mr_pool *", ptr),
+    ptr = ffi.cast("struct mr_pool *", ptr)
+    return setmetatable({ ptr = ptr, tasks = {}, ports = {},
         label = tostring(ptr):match "0x%x+" or "?" }, Pool)
 end
 
-function Pool:freeze() return pack.freeze_pointer(self:pointer()) end
-function pack.classes.pool(frozen) return adopt(pack.thaw_pointer(frozen)) end
+function Pool:freeze()
+    self.sent = true
+    return pack.freeze_pointer(self:pointer())
+end
+
+-- The handle of a pool that this state owns, or nil.
+function M.find(ptr)
+    for pool in pairs(owned) do
+        if pool.ptr == ffi.cast("struct mr_pool *", ptr) then return pool end
+    end
+end
+
+function pack.classes.pool(frozen)
+    local ptr = pack.thaw_pointer(frozen)
+    return M.find(ptr) or adopt(ptr)
+end
 
 -- mr.pool { packets =, size =, cache =, fill = } -> pool | nil, text, name.
 -- It lives until pool:free() or the end of the script or task that made it.
@@ -75,11 +90,31 @@ function Pool:size() return C.mr_pool_size(self:pointer()) end
 function Pool:available() return C.mr_pool_available(self:pointer()) end
 function Pool:buffer() return C.mr_pool_buffer(self:pointer()) end
 
--- Gives the memory back. EBUSY while packets are out. -> true | nil, text
+-- nil, text, name when a running task or an open port may use it.
+function Pool:idle()
+    for task in pairs(self.tasks) do
+        if task:state() == "running" then
+            return err.new("EBUSY", "pool %s is in use by task %s; stop the "
+                .. "task first", self.label, task.label)
+        end
+    end
+    for port in pairs(self.ports) do
+        if port.ptr then
+            return err.new("EBUSY", "pool %s is in use by port %s; close the "
+                .. "port first", self.label, port.label)
+        end
+    end
+    return true
+end
+
+-- Gives the memory back. EBUSY while packets are out, or a port or a running
+-- task has it. -> true | nil, text, name
 function Pool:free()
     if not owned[self] then
         err.raise("pool %s is not ours to free: its owner does", self.label)
     end
+    local ok, text, name = self:idle()
+    if not ok then return nil, text, name end
     local rc = C.mr_pool_free(self:pointer())
     if rc < 0 then return err.control(rc) end
     owned[self] = nil
@@ -87,11 +122,14 @@ function Pool:free()
     return true
 end
 
--- Frees what this state owns. Returns the pools that are still in use.
-function M.free_all()
+-- Frees what this state owns, but for those that went to another state when
+-- `keep_sent`. Returns the pools that are still in use.
+function M.free_all(keep_sent)
     local left = {}
     for pool in pairs(owned) do
-        if not pool:free() then left[#left + 1] = pool end
+        if keep_sent and pool.sent or not pool:free() then
+            left[#left + 1] = pool
+        end
     end
     return left
 end

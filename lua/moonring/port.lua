@@ -28,18 +28,21 @@ local function adopt(ptr)
 end
 
 function Port:freeze() return pack.freeze_pointer(self:pointer()) end
-function pack.classes.port(frozen) return adopt(pack.thaw_pointer(frozen)) end
+function pack.classes.port(frozen)
+    local ptr = ffi.cast("struct mr_port *", pack.thaw_pointer(frozen))
+    for _, port in ipairs(owned) do
+        if port.ptr == ptr then return port end
+    end
+    return adopt(ptr)
+end
 function pack.classes.queue(frozen)
-    local port = adopt(pack.thaw_pointer(frozen.port))
+    local port = pack.classes.port(frozen.port)
     return port[frozen.direction](port, frozen.index)
 end
 
 -- A pool of UDP frames for a null port that is to produce some.
 local function frame_pool(bytes)
     local udp = stacks.stack("eth", "ip4", "udp")
-    if bytes < udp.size or bytes > 2048 then
-        err.raise("null: option 'frame' must be %d..2048 bytes", udp.size)
-    end
     return pools.open { fill = udp:fill { len = bytes } }
 end
 
@@ -77,7 +80,10 @@ function M.open(name, given)
         if not pool then return nil, text, code end
         options.pool = pool:pointer()
     end
-    return open_one(kind, options)
+    local a, b, c = open_one(kind, options)
+    if values.pool then pool = given.pool end
+    if a and pool then pool.ports[a] = true end
+    return a, b, c
 end
 
 -- mr.vhost{...}, mr.virtio{...}, ...: one opener a kind.
@@ -131,10 +137,15 @@ function Port:wait_up(timeout)
         timeout and (" after %g seconds"):format(timeout) or "")
 end
 
--- The pool that received packets come from, or nil.
+-- The pool that received packets come from, or nil. The port's own ends with
+-- the port.
 function Port:pool()
     local ptr = C.mr_port_pool(self:pointer())
-    return ptr ~= nil and pools.borrow(ptr) or nil
+    if ptr == nil then return nil end
+    local given = pools.find(ptr)
+    if given then return given end
+    self.lent = self.lent or pools.borrow(ptr)
+    return self.lent
 end
 
 local flags = { "packed", "mergeable", "in_order", "indirect", "event_idx",
@@ -186,11 +197,13 @@ local function forget(self)
     for i, port in ipairs(owned) do
         if port == self then table.remove(owned, i) end
     end
+    if self.lent then self.lent.ptr = nil end
     self.ptr = nil
 end
 
 -- Stops the queues, ends the session and frees the port. EBUSY while a task
--- has it. -> true | nil, text, name. Closing twice is allowed.
+-- has it, or another port its pool. -> true | nil, text, name. Closing twice is
+-- allowed.
 function Port:close()
     if not self.ptr then return true end
     if not loop.is_control() then
@@ -201,6 +214,10 @@ function Port:close()
             return err.new("EBUSY", "port %s is in use by task %s; stop the "
                 .. "task first", self.label, task.label)
         end
+    end
+    if self.lent then
+        local ok, text, name = self.lent:idle()
+        if not ok then return nil, text, name end
     end
     for _, list in pairs(self.made) do
         for _, queue in pairs(list) do queue:release() end

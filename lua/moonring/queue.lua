@@ -28,7 +28,7 @@ end
 -- Microseconds of a timeout in seconds; nil = `default`.
 local function microseconds(seconds, default)
     if not seconds then return default end
-    if type(seconds) ~= "number" or seconds < 0 then
+    if type(seconds) ~= "number" or seconds < 0 or seconds ~= seconds then
         err.raise("a timeout is a number of seconds, 0 or more")
     end
     return seconds * 1e6

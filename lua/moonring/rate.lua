@@ -79,6 +79,9 @@ local SLEEP = 2e5 -- ns: shorter waits give the core away for a moment,
 local YIELD = 5e3 -- and still shorter ones spin
 
 function Pace:wait(n)
+    if not (n >= 0 and n < 2 ^ 53) then
+        err.raise("rate:wait wants a number of packets")
+    end
     if self.step == 0 then return C.mr_running() ~= 0 end
     local now = clock(self)
     if now - self.due > SLACK then

@@ -34,7 +34,7 @@ local function set(kind, options, name, text)
     local parse = row and option.types[row[2]].parse
     if not parse then
         return ("%s has no option '%s'; it has %s"):format(kind.name, name,
-            option.names(kind.options))
+            option.words(kind.options))
     end
     local value = parse(text)
     if value == nil then

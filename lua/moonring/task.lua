@@ -31,16 +31,16 @@ M.live = {}
 local states = { [C.MR_TASK_RUNNING] = "running", [C.MR_TASK_DONE] = "done",
     [C.MR_TASK_FAILED] = "failed" }
 
--- Ports among the arguments, so that they stay open while the task runs.
-local function note_ports(task, value, depth)
+-- Ports and pools among the arguments, which must last while the task runs.
+local function note_handles(task, value, depth)
     if type(value) ~= "table" or depth > 32 then return end
-    if value.class == "port" then
+    if value.class == "port" or value.class == "pool" then
         value.tasks[task] = true
     elseif value.class == "queue" then
         value:release()
         value.port.tasks[task] = true
     elseif not getmetatable(value) then
-        for _, item in pairs(value) do note_ports(task, item, depth + 1) end
+        for _, item in pairs(value) do note_handles(task, item, depth + 1) end
     end
 end
 
@@ -62,10 +62,13 @@ function M.start(given)
     local out = ffi.new "struct mr_task *[1]"
     local task = setmetatable({ label = values.run, core = values.core,
         args = list }, Task)
-    note_ports(task, list, 0)
+    note_handles(task, list, 0)
     local rc = C.mr_task_start(script, values.run, args, #args,
         values.core or -1, out)
-    if rc < 0 then return err.control(rc) end
+    if rc < 0 then
+        task.ended = "failed" -- nothing is in use by it
+        return err.control(rc)
+    end
     task.ptr = out[0]
     M.live[#M.live + 1] = task
     return task
@@ -192,12 +195,12 @@ function M.enter(script, entry, args)
         return call_task(script, entry, args)
     end, function(message)
         return err.control_text(message)
-            or debug.traceback(tostring(message), 2)
+            or debug.traceback(err.text(message), 2)
     end)
     queues.release_all()
     collectgarbage()
     collectgarbage()
-    local left = pack.pack(pools.free_all())
+    local left = pack.pack(pools.free_all(true))
     return ok, left .. (ok and result or pack.pack(result))
 end
 

@@ -11,6 +11,13 @@ function M.number(text)
     return nil, ("'%s' is not a number, 0 or more"):format(text)
 end
 
+-- A whole number.
+function M.count(text)
+    local v = tonumber(text)
+    if v and v >= 0 and v < 2 ^ 53 and v % 1 == 0 then return v end
+    return nil, ("'%s' is not a whole number, 0 or more"):format(text)
+end
+
 local function convert_address(kind)
     return function(text)
         local v = kind.try(text)
@@ -31,7 +38,7 @@ end
 function M.options(cli)
     cli:option "--seconds":convert(M.number):argname "<s>"
         :description "End after that time; without it, on ^C."
-    cli:option "--core":convert(M.number):argname "<n>"
+    cli:option "--core":convert(M.count):argname "<n>"
         :description "CPU for the (first) worker; by default any."
     cli:flag "--json"
         :description "At the end, one JSON object a queue on stdout."

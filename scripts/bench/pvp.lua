@@ -29,7 +29,7 @@ local NUMBER_AT = 14
 local MAGIC = 0x4d52
 local MAGIC_AT = 18
 -- Seconds that a frame may take from leaving the host to coming back.
-local PATIENCE = 2
+local PATIENCE = 10
 
 local function parse_cores(text)
     local a, b = text:match "^(%d+),(%d+)$"

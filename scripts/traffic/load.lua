@@ -23,13 +23,13 @@ function configure(cli)
     traffic.port(cli, "port", "Where to send")
     cli:option "--rate":convert(mr.check.rate):default "1kpps"
         :argname "<rate>":description "100kpps, 1Mpps, '1Gbps L1' or max."
-    cli:option "--count":convert(traffic.number):argname "<n>"
+    cli:option "--count":convert(traffic.count):argname "<n>"
         :description "Packets to send; by default no end."
-    cli:option "--size":convert(traffic.number):default "60"
+    cli:option "--size":convert(traffic.count):default "60"
         :argname "<bytes>":description "Frame without check sequence."
     cli:option "--ip":convert(traffic.ip4):default "10.0.0.2"
         :argname "<address>":description "IPv4 address to send to."
-    cli:option "--flows":convert(traffic.number):default "1"
+    cli:option "--flows":convert(traffic.count):default "1"
         :argname "<n>":description "Source ports to use in turn."
     traffic.options(cli)
 end

@@ -10,7 +10,7 @@ local traffic = require "moonring.traffic"
 
 function configure(cli)
     traffic.port(cli, "port", "Where to receive")
-    cli:option "--count":convert(traffic.number):argname "<n>"
+    cli:option "--count":convert(traffic.count):argname "<n>"
         :description "End after that many packets."
     traffic.options(cli)
 end

@@ -65,6 +65,10 @@ tap.test("wrong usage is 2, in one line that says where to look", function()
     complains("run reflect null: --ip 10.0.0", 2, "not an address")
     complains("run load null: --rate fast", 2, "not a rate")
     complains("run load null: --size 5", 2, "a UDP frame has 42")
+    complains("run load null: --size 60.5", 2, "not a whole number")
+    complains("run sink null:60 --core 0.5", 2, "not a whole number")
+    complains("run sink null:10", 2, "42%.%.2048")
+    complains("run sink pcap:x,loops=-1", 2, "forever")
     complains("list nonsense", 2, "must be one of")
     complains("doctor extra", 2, "too many arguments")
     complains("bench pvp --ring 7", 2, "power of two")
@@ -78,6 +82,7 @@ tap.test("what fails is 1, in one line: object, cause, cure", function()
     complains("run sink vhost:/no/such/folder/a.sock", 1,
         "^moonring run sink: E[A-Z]+: .*/no/such/folder/a.sock")
     complains("run sink pcap:/no/such/file", 1, "ENOENT: .*/no/such/file")
+    complains("run sink null:60 --core 1000", 1, "EINVAL: task sink: core")
 end)
 
 local function script(text)
@@ -87,7 +92,9 @@ end
 tap.test("main's outcome is the exit status", function()
     local want = { [""] = 0, ["return true"] = 0, ["return 5"] = 5,
         ["os.exit(4)"] = 4, ["os.exit()"] = 0, ["os.exit(false)"] = 1,
-        ["return nil"] = 0 }
+        ["return nil"] = 0, ["return 256"] = 1, ["return -1"] = 1,
+        ["return 0/0"] = 1, ["return 0.5"] = 1, ["os.exit(1e300)"] = 1,
+        ["os.exit 'x'"] = 1 }
     for body, status in pairs(want) do
         tap.eq((run(script("function main() " .. body .. " end"))), status,
             body)
@@ -171,6 +178,40 @@ tap.test("SIGINT ends a script well: 0, and the socket file is gone",
         tap.eq(code, 0)
         tap.match(out, '"dir": "rx"')
     end)
+
+tap.test("SIGHUP ends a script well, unless it is to be ignored", function()
+    for prefix, want in pairs { [""] = "0", ["trap '' HUP;"] = "0 hung on" } do
+        local path = os.tmpname()
+        os.remove(path)
+        local _, out = tap.shell(("%s %s run sink vhost:%s --seconds 1 & p=$!; "
+            .. "until [ -S %s ]; do sleep 0.05; done; kill -HUP $p; "
+            .. "sleep 0.3; h=; [ -e %s ] && h=' hung on'; wait $p; "
+            .. "echo status $?$h"):format(prefix, program, path, path, path))
+        tap.match(out, "status " .. want .. "\n$")
+    end
+end)
+
+tap.test("output that cannot be written is a failure", function()
+    for _, words in ipairs { "list", "--help", "run sink null:60 --count 1" } do
+        local code, _, text = tap.shell(program .. " " .. words
+            .. " > /dev/full")
+        tap.eq(code, 1, words)
+        tap.match(text, "standard output cannot be written")
+        code, _, text = tap.shell(program .. " " .. words .. " >&-")
+        tap.eq(code, 1, words)
+        tap.match(text, "standard output cannot be written")
+    end
+    tap.eq((tap.shell(program .. " run sink null:60 --count 1 <&- 2>&-")), 0)
+end)
+
+tap.test("a file that may not grow is an error, not the end", function()
+    local path = os.tmpname()
+    local code, out = tap.shell(("ulimit -f 1; %s run forward null:60 "
+        .. "pcap:,write=%s --seconds 0.1 --json"):format(program, path))
+    os.remove(path)
+    tap.eq(code, 0)
+    tap.match(out, '"dir": "tx", "down": 0, "dropped": [1-9][^\n]*"pcap0"')
+end)
 
 tap.test("doctor finds, prices and mends; JSON tells the same", function()
     local code, out = run "doctor"

@@ -43,10 +43,8 @@ tap.test("ports, queues and pools travel as handles on the same object",
         local a, b = assert(mr.pipe {})
         local pool = assert(mr.pool { packets = 64 })
         local port, list = pack.unpack(pack.pack(a, { a:rx(), pool }))
-        tap.eq(port:name(), a:name())
-        tap.eq(list[1]:name(), a:rx():name())
-        tap.eq(list[2]:size(), 64)
-        tap.raises(function() list[2]:free() end, "not ours")
+        tap.ok(port == a and list[1] == a:rx() and list[2] == pool,
+            "what this state owns comes back as itself")
         assert(a:close())
         tap.raises(function() pack.pack(a) end, "is closed")
         assert(b:close())

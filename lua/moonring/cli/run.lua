@@ -19,7 +19,7 @@ local Exit = {}
 
 local function exit_status(code)
     if code == nil or code == true then return usage.DONE end
-    return code == false and usage.FAILED or code
+    return usage.status(code)
 end
 
 local function os_exit(code)
@@ -29,8 +29,8 @@ end
 -- Error handler: { text, traceback } or what os.exit raised.
 local function on_error(message)
     if getmetatable(message) == Exit then return message end
-    return { text = tostring(message),
-        trace = debug.traceback(tostring(message), 2) }
+    local text = err.text(message)
+    return { text = text, trace = debug.traceback(text, 2) }
 end
 
 -- Leaves out the levels that every script has below it: this file and C.
@@ -49,10 +49,10 @@ end
 
 local function outcome(name, count, first, text, status)
     if count == 0 or first == true then return usage.DONE end
-    if type(first) == "number" then return first end
+    if type(first) == "number" then return usage.status(first) end
     if first == nil and count == 1 then return usage.DONE end
     if status == usage.WRONG then return usage.wrong(name, text) end
-    return usage.failed(name, text and tostring(text) or "main failed")
+    return usage.failed(name, text and err.text(text) or "main failed")
 end
 
 -- Ends what the script started. -> exit status of that

@@ -7,6 +7,13 @@ local M = {}
 
 M.DONE, M.FAILED, M.WRONG = 0, 1, 2
 
+-- The status of a process from what a script gave: a number that is none does
+-- not mean success.
+function M.status(v)
+    local whole = type(v) == "number" and v >= 0 and v <= 255 and v % 1 == 0
+    return whole and v or M.FAILED
+end
+
 function M.print_version()
     print("moonring " .. ffi.string(ffi.C.mr_version()))
 end
