@@ -31,6 +31,19 @@ enum { MR_PAGE = 4096, MR_HUGE_PAGE = 2 << 20 };
 #define mr_likely(x) __builtin_expect(!!(x), 1)
 #define mr_unlikely(x) __builtin_expect(!!(x), 0)
 
+/* `value`, which most often is `guess`: a predicted branch instead of a data
+ * dependency, so what follows need not wait for the load behind `value`. The
+ * empty asm keeps the compiler from merging the two arms again. */
+MR_INLINE uint32_t
+mr_predict(uint32_t value, uint32_t guess)
+{
+    if (mr_likely(value == guess)) {
+        value = guess;
+        __asm__("" : "+r"(value));
+    }
+    return value;
+}
+
 #define MR_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MR_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define MR_COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))

@@ -55,7 +55,7 @@ in_order_oldest(struct mr_ring *r, struct mr_state *s, uint32_t *id,
     r->in_batch = *id != r->batch_id;
     if (r->in_batch)
         *len = r->slot[*id].room;
-    next = *id + (v & MR_V_PACKED ? 1u : r->slot[*id].ndesc);
+    next = *id + (v & MR_V_PACKED ? 1u : mr_predict(r->slot[*id].ndesc, 1));
     s->expect = (uint16_t)(next >= r->size ? next - r->size : next);
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/foreign.h"
 #include "mem/guard.h"
 
 static bool
@@ -54,6 +55,10 @@ region_map(struct mr_memory *m, const struct mr_region_spec *s, int fd,
     struct stat st;
     void *map;
 
+    if (!mr_foreign_memory(fd))
+        return mr_error_set(-EINVAL, "memory region %u: its fd is no file in "
+                            "memory or on a disk: share a memfd, or a file of "
+                            "/dev/shm or hugetlbfs (V129)", i);
     if (fstat(fd, &st))
         return mr_error_set(-errno, "memory region %u: its fd is not usable "
                             "(%s)", i, mr_error_name(errno));

@@ -245,14 +245,22 @@ on_get_vring_base(struct call *c)
     return 0;
 }
 
-/* The fd of the message, ready for use, or -1: it has none (V39). */
+/* The fd of the message, ready for use, or -1: it has none (V39). It stays the
+ * frame's. */
+static int
+signal_fd(struct call *c)
+{
+    if (!c->frame->nfds)
+        return -1;
+    c->frame->fds[0] = mr_signal_adopt(c->frame->fds[0]);
+    return c->frame->fds[0];
+}
+
 static int
 signal_take(struct call *c)
 {
-    int fd = mr_frame_fd(c->frame, 0);
-
-    mr_signal_prepare(fd);
-    return fd;
+    signal_fd(c);
+    return mr_frame_fd(c->frame, 0);
 }
 
 /* The message itself starts the ring, as the field has it: a driver that
@@ -271,14 +279,12 @@ on_set_vring_kick(struct call *c)
 static int
 on_set_vring_call(struct call *c)
 {
-    int fd = c->frame->nfds ? c->frame->fds[0] : -1;
-    int rc;
+    int fd = signal_fd(c);
+    int rc = mr_vhost_ring_call(c->b->vhost, c->r, fd);
 
-    mr_signal_prepare(fd);
-    rc = mr_vhost_ring_call(c->b->vhost, c->r, fd);
     if (rc)
         return rc;
-    mr_signal_replace(&c->ring->setup.call_fd, signal_take(c));
+    mr_signal_replace(&c->ring->setup.call_fd, mr_frame_fd(c->frame, 0));
     if (c->ring->running)
         mr_signal_raise(fd);
     return 0;

@@ -2,9 +2,9 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/foreign.h"
 
 void
 mr_frame_init(struct mr_frame *frame, bool replies)
@@ -17,8 +17,7 @@ static void
 fds_close(const int *fds, uint32_t nfds)
 {
     for (uint32_t i = 0; i < nfds; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+        mr_foreign_close(fds[i]);
 }
 
 void

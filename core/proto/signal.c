@@ -1,20 +1,27 @@
 #include "proto/signal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/foreign.h"
 #include "base/unblock.h"
 
 /* Reads of one drain: whoever writes faster is read again next time. */
 enum { READS = 4, READ_BYTES = 4096 };
 
-void
-mr_signal_prepare(int fd)
+int
+mr_signal_adopt(int fd)
 {
+    if (fd >= 0 && !mr_foreign_signal(fd)) {
+        mr_foreign_close(fd);
+        return open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
     mr_unblock_fd(fd);
+    return fd;
 }
 
 void
@@ -46,7 +53,7 @@ read_now(int fd, void *to, size_t len)
     ssize_t got = preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
 
     if (got < 0 && errno == EOPNOTSUPP && is_pipe(fd)) {
-        mr_signal_prepare(fd);
+        mr_unblock_fd(fd);
         got = read(fd, to, len);
     }
     return got;

@@ -4,8 +4,11 @@
  * an eventfd. No state, control thread. */
 #pragma once
 
-/* Makes a fresh fd non-blocking (V41). -1 is allowed everywhere. */
-void mr_signal_prepare(int fd);
+/* Takes a fresh fd of a peer over and makes it non-blocking (V41). In place of
+ * one that is no signal, and that could make us wait, comes one that takes no
+ * notification, so that each is counted as an error (V146). Returns the fd to
+ * use, -1 for -1, which is allowed everywhere. */
+int mr_signal_adopt(int fd);
 /* Wakes the other end. */
 void mr_signal_raise(int fd);
 /* Takes what the other end wrote, so that it never finds the fd full. */

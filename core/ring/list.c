@@ -122,7 +122,9 @@ mr_list_walk_split(struct mr_ring *ring, struct mr_desc d, bool write,
     }
 }
 
-/* Packed tables are taken in sequence; only WRITE counts (P30). */
+/* Packed tables are taken in sequence; only WRITE counts (P30), and only where
+ * we would write: DPDK's driver leaves it set on entries of what it sends, and
+ * reading those is harmless. */
 static void
 walk_packed_table(struct mr_ring *ring, const struct mr_desc *at, bool write,
                   struct mr_list *list, struct mr_gather *gather)
@@ -133,10 +135,13 @@ walk_packed_table(struct mr_ring *ring, const struct mr_desc *at, bool write,
     if (!entries)
         list_fail(list, MR_FAULT_INDIRECT); /* P68 */
     for (uint32_t i = 0; i < entries && !list->fault; i++) {
-        if (table_entry(ring, at->addr, i, &d))
-            mr_list_element(ring, &d, write, list, gather);
-        else
+        if (!table_entry(ring, at->addr, i, &d)) {
             list_fail(list, MR_FAULT_ADDRESS);
+            return;
+        }
+        if (!write)
+            d.flags &= (uint16_t)~MR_DESC_WRITE;
+        mr_list_element(ring, &d, write, list, gather);
     }
 }
 

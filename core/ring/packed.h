@@ -245,7 +245,7 @@ mr_packed_add(struct mr_ring *r, struct mr_state *s,
 MR_INLINE void
 mr_packed_release(struct mr_ring *r, struct mr_state *s, uint16_t id)
 {
-    uint16_t ndesc = r->slot[id].ndesc;
+    uint32_t ndesc = mr_predict(r->slot[id].ndesc, 1);
 
     if (s->free_ids)
         r->slot[s->tail].next = id;

@@ -236,7 +236,7 @@ static const struct legal legals[] = {
     {"P73_unknown_flags", ON_PACKED, unknown_flags, 0x7f78, 60, 0, 0},
     {"S71_unknown_flags_in_table", ON_SPLIT, table_unknown_flags, 0xfff8, 60,
      0, 0},
-    {"P30_table_flags_mean_nothing", ON_PACKED, table_unknown_flags, 0xfffd,
+    {"P30_table_flags_mean_nothing", ON_PACKED, table_unknown_flags, 0xffff,
      60, 0, 0},
     {"OFFLOAD_N17_unknown_header_flags", ON_BOTH, header_says, 0x00fe, 60, 0,
      0},

@@ -1,0 +1,142 @@
+/* base/foreign: fds of a peer are told apart, and closing one never waits. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/foreign.h"
+#include "base/process.h"
+#include "unit/fds.h"
+
+static void
+only_eventfds_and_pipes_are_signals(void **state)
+{
+    int other[] = {
+        open("/dev/null", O_RDWR | O_CLOEXEC),
+        open("/", O_RDONLY | O_CLOEXEC),
+        memfd_create("guest", MFD_CLOEXEC),
+        epoll_create1(EPOLL_CLOEXEC),
+        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC),
+        socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
+    };
+    int event = eventfd(0, EFD_CLOEXEC);
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_true(mr_foreign_signal(event));
+    assert_true(mr_foreign_signal(ends[0]) && mr_foreign_signal(ends[1]));
+    for (size_t i = 0; i < MR_COUNT_OF(other); i++) {
+        assert_true(other[i] >= 0);
+        assert_false(mr_foreign_signal(other[i]));
+        close(other[i]);
+    }
+    close(event);
+    close(ends[0]);
+    close(ends[1]);
+    assert_false(mr_foreign_signal(event)); /* closed */
+    assert_false(mr_foreign_signal(-1));
+}
+
+static void
+only_files_that_nobody_serves_are_memory(void **state)
+{
+    int memory = memfd_create("guest", MFD_CLOEXEC);
+    int other[] = {
+        open("/proc/self/status", O_RDONLY | O_CLOEXEC),
+        open("/dev/zero", O_RDWR | O_CLOEXEC),
+        open("/", O_RDONLY | O_CLOEXEC),
+        eventfd(0, EFD_CLOEXEC),
+        socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
+    };
+
+    (void)state;
+    assert_true(mr_foreign_memory(memory));
+    for (size_t i = 0; i < MR_COUNT_OF(other); i++) {
+        assert_true(other[i] >= 0);
+        assert_false(mr_foreign_memory(other[i]));
+        close(other[i]);
+    }
+    close(memory);
+    assert_false(mr_foreign_memory(memory)); /* closed */
+    assert_false(mr_foreign_memory(-1));
+}
+
+/* A TCP socket whose close waits half a minute for a peer that does not
+ * read. */
+static int
+lingering(int *peer)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct linger linger = {1, 30};
+    socklen_t len = sizeof(at);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char bytes[4096] = {0};
+
+    setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &(int){4096}, sizeof(int));
+    if (bind(listener, (struct sockaddr *)&at, len) || listen(listener, 1) ||
+        getsockname(listener, (struct sockaddr *)&at, &len) ||
+        connect(fd, (struct sockaddr *)&at, len))
+        return -1;
+    *peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    close(listener);
+    while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+        continue;
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    return fd;
+}
+
+static void
+a_close_does_not_wait_and_closes(void **state)
+{
+    uint64_t begin;
+    int peer = -1;
+    int fd = lingering(&peer);
+    int others;
+
+    (void)state;
+    if (fd < 0) {
+        print_message("no network here\n");
+        skip();
+    }
+    mr_foreign_close(-1);
+    mr_foreign_close(dup(STDERR_FILENO)); /* the thread is there now */
+    begin = mr_now();
+    mr_foreign_close(fd);
+    assert_true(mr_now() - begin < 5000000000ull);
+    for (int i = 0; i < 1000; i++) { /* these wait behind it */
+        mr_foreign_close(memfd_create("guest", MFD_CLOEXEC));
+        mr_foreign_close(eventfd(0, EFD_CLOEXEC));
+    }
+    mr_foreign_close(open("/", O_RDONLY | O_CLOEXEC));
+    close(peer); /* ends the wait */
+    others = fds_open();
+    for (int i = 0; i < 5000 && fcntl(fd, F_GETFD) >= 0; i++)
+        usleep(1000);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    assert_true(fds_open() <= others);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_eventfds_and_pipes_are_signals),
+        cmocka_unit_test(only_files_that_nobody_serves_are_memory),
+        cmocka_unit_test(a_close_does_not_wait_and_closes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
