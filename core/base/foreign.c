@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,20 +41,36 @@ mr_foreign_memory(int fd)
            S_ISREG(st.stx_mode) && st.stx_dev_major;
 }
 
-/* ---- The thread that closes ------------------------------------------- */
+/* ---- Threads that close ----------------------------------------------- */
 
-static int inbox[2]; /* a pipe of fd numbers; never closed */
-static bool works;
+enum { CLOSERS = 4, QUEUE = 4096 };
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    uint32_t threads;
+    uint32_t idle;
+    uint32_t n; /* fds that wait */
+    int fd[QUEUE];
+} todo = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
 static void *
 closer(void *arg)
 {
-    int fd;
+    pthread_mutex_lock(&todo.lock);
+    for (;;) {
+        int fd;
 
-    (void)arg;
-    while (read(inbox[0], &fd, sizeof(fd)) == sizeof(fd))
+        todo.idle++;
+        while (!todo.n)
+            pthread_cond_wait(&todo.more, &todo.lock);
+        todo.idle--;
+        fd = todo.fd[--todo.n];
+        pthread_mutex_unlock(&todo.lock);
         close(fd);
-    return NULL;
+        pthread_mutex_lock(&todo.lock);
+    }
+    return arg;
 }
 
 /* It takes no signals: they are for those who wait for them. */
@@ -63,24 +80,38 @@ closer_start(void)
     sigset_t all, before;
     pthread_t thread;
 
-    works = !pipe2(inbox, O_CLOEXEC);
-    if (!works)
-        return;
-    fcntl(inbox[1], F_SETFL, O_NONBLOCK);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (!pthread_create(&thread, NULL, closer, NULL))
+    if (!pthread_create(&thread, NULL, closer, NULL)) {
         pthread_detach(thread);
-    else
-        works = false;
+        todo.threads++;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* The pipe has room for more fds than a process usually may have. */
+/* False when there is nobody to close it, or no room. */
+static bool
+hand_over(int fd)
+{
+    bool taken;
+
+    pthread_mutex_lock(&todo.lock);
+    if (todo.idle <= todo.n && todo.threads < CLOSERS)
+        closer_start();
+    taken = todo.threads && todo.n < QUEUE;
+    if (taken)
+        todo.fd[todo.n++] = fd;
+    pthread_cond_signal(&todo.more);
+    pthread_mutex_unlock(&todo.lock);
+    return taken;
+}
+
+/* A socket is told not to linger, so that mostly there is nothing to wait for:
+ * what waits are the fds that are under way in it. */
 void
 mr_foreign_close(int fd)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static const struct linger off;
 
     if (fd < 0)
         return;
@@ -88,7 +119,18 @@ mr_foreign_close(int fd)
         close(fd);
         return;
     }
-    pthread_once(&once, closer_start);
-    if (!works || write(inbox[1], &fd, sizeof(fd)) != sizeof(fd))
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
+    if (!hand_over(fd))
         close(fd);
+}
+
+bool
+mr_foreign_closing(void)
+{
+    bool busy;
+
+    pthread_mutex_lock(&todo.lock);
+    busy = todo.n || todo.idle < todo.threads;
+    pthread_mutex_unlock(&todo.lock);
+    return busy;
 }

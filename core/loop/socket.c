@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/foreign.h"
 #include "loop/loop.h"
 #include "loop/outbox.h"
 #include "loop/unix.h"
@@ -17,6 +18,8 @@ enum {
     TICK_MS = 100,
     STARVED_MS = 100, /* until accept is tried again without fds or memory */
     RECEIVES = 64,    /* of one turn of the loop (V144) */
+    FDS_SENT = 253,   /* at most by one sendmsg; what we had no room for would
+                         be closed for us, at the peer's pace */
 };
 
 enum state { WAITING, CONNECTED, ENDING, CLOSED };
@@ -101,7 +104,8 @@ poll_new(struct mr_socket *s, int fd)
     return poll;
 }
 
-/* Ends the handle and its fd. */
+/* Ends the handle and its fd. The other side sees that at once; messages that
+ * were not read may hold up the close. */
 static void
 poll_end(uv_poll_t **poll)
 {
@@ -112,7 +116,8 @@ poll_end(uv_poll_t **poll)
     fd = poll_fd(*poll);
     uv_poll_stop(*poll);
     uv_close((uv_handle_t *)*poll, on_poll_closed);
-    close(fd);
+    shutdown(fd, SHUT_RDWR);
+    mr_foreign_close(fd);
     *poll = NULL;
 }
 
@@ -296,10 +301,10 @@ static int
 receive(struct mr_socket *s)
 {
     union {
-        char bytes[CMSG_SPACE(MR_MESSAGE_FDS * sizeof(int))];
+        char bytes[CMSG_SPACE(FDS_SENT * sizeof(int))];
         struct cmsghdr align;
     } control;
-    int fds[MR_MESSAGE_FDS];
+    int fds[FDS_SENT + 1]; /* the padding of the control data has room, too */
     size_t len;
     void *to = mr_frame_want(&s->frame, &len);
     struct iovec iov = {to, len};

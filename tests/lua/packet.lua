@@ -69,4 +69,9 @@ tap.test("views read and write the packet; a short packet has none",
         tap.ok(fresh(("x"):rep(42)):udp4(), "a view of 42 bytes")
     end)
 
+tap.test("all packets are home in the end", function()
+    burst:free()
+    assert(pool:free())
+end)
+
 main = tap.main

@@ -3,13 +3,19 @@
 #pragma once
 
 #include <dirent.h>
+#include <unistd.h>
+
+#include "base/foreign.h"
 
 static inline int
 fds_open(void)
 {
-    DIR *dir = opendir("/proc/self/fd");
+    DIR *dir;
     int n = 0;
 
+    while (mr_foreign_closing())
+        usleep(50);
+    dir = opendir("/proc/self/fd");
     while (dir && readdir(dir))
         n++;
     if (dir)
