@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -27,8 +28,32 @@ mr_foreign_signal(int fd)
     return false;
 }
 
-/* Files in memory are the ones that can be sealed; those served by a process
- * or over a network have no device. */
+/* Is the mount with that id of a kind that the kernel serves by itself, though
+ * it shows no device? */
+static bool
+mount_is_local(uint64_t id)
+{
+    static const char *const kinds[] = {" - overlay ", " - btrfs ", " - zfs ",
+                                        " - bcachefs "};
+    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    char *line = NULL;
+    size_t size = 0;
+    bool local = false;
+
+    while (mounts && getline(&line, &size, mounts) > 0) {
+        if (strtoull(line, NULL, 10) != id)
+            continue;
+        for (size_t i = 0; i < MR_COUNT_OF(kinds); i++)
+            local |= strstr(line, kinds[i]) != NULL;
+    }
+    free(line);
+    if (mounts)
+        fclose(mounts);
+    return local;
+}
+
+/* Files in memory are the ones that can be sealed. Of the others, those served
+ * by a process or over a network have no device. */
 bool
 mr_foreign_memory(int fd)
 {
@@ -36,9 +61,12 @@ mr_foreign_memory(int fd)
 
     if (fcntl(fd, F_GET_SEALS) >= 0)
         return true;
-    return !statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE,
-                  &st) &&
-           S_ISREG(st.stx_mode) && st.stx_dev_major;
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+              STATX_TYPE | STATX_MNT_ID, &st) ||
+        !S_ISREG(st.stx_mode))
+        return false;
+    return st.stx_dev_major ||
+           (st.stx_mask & STATX_MNT_ID && mount_is_local(st.stx_mnt_id));
 }
 
 /* ---- Threads that close ----------------------------------------------- */

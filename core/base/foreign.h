@@ -16,7 +16,8 @@
 /* True for what wakes a process: an eventfd or a pipe (V40). */
 bool mr_foreign_signal(int fd);
 /* True for a file whose pages come from memory or from a disk of ours: tmpfs,
- * memfd and hugetlbfs files, and files of file systems on block devices. */
+ * memfd and hugetlbfs files, and files of file systems that this kernel serves
+ * from block devices, overlays of them included. */
 bool mr_foreign_memory(int fd);
 /* Closes an fd of any kind without waiting, perhaps a moment later. -1 is
  * allowed. */

@@ -7,12 +7,16 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/foreign.h"
@@ -71,6 +75,43 @@ only_files_that_nobody_serves_are_memory(void **state)
     close(memory);
     assert_false(mr_foreign_memory(memory)); /* closed */
     assert_false(mr_foreign_memory(-1));
+}
+
+/* In a child with mounts of its own: an overlay over two folders in memory.
+ * Exit status: 0 = its files count as memory, 1 = they do not, 77 = no mount. */
+static int
+overlay_child(void)
+{
+    int fd;
+
+    if (unshare(CLONE_NEWNS) ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("none", "/mnt", "tmpfs", 0, NULL) || mkdir("/mnt/l", 0700) ||
+        mkdir("/mnt/u", 0700) || mkdir("/mnt/w", 0700) ||
+        mkdir("/mnt/all", 0700) ||
+        mount("none", "/mnt/all", "overlay", 0,
+              "lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w"))
+        return 77;
+    fd = open("/mnt/all/file", O_CREAT | O_RDWR, 0600);
+    return fd < 0 ? 77 : !mr_foreign_memory(fd);
+}
+
+static void
+a_file_of_an_overlay_is_memory(void **state)
+{
+    int status;
+    pid_t child = fork();
+
+    (void)state;
+    if (!child)
+        _exit(overlay_child());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) {
+        print_message("skipped: this user or kernel may not mount overlays\n");
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* A TCP socket whose close waits half a minute for a peer that does not
@@ -158,6 +199,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_of_an_overlay_is_memory),
         cmocka_unit_test(only_eventfds_and_pipes_are_signals),
         cmocka_unit_test(only_files_that_nobody_serves_are_memory),
         cmocka_unit_test(a_close_does_not_wait),
