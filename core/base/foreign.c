@@ -80,23 +80,26 @@ static struct {
     uint32_t idle;
     uint32_t n; /* fds that wait */
     int fd[QUEUE];
-} todo = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+} backlog = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .more = PTHREAD_COND_INITIALIZER,
+};
 
 static void *
 closer(void *arg)
 {
-    pthread_mutex_lock(&todo.lock);
+    pthread_mutex_lock(&backlog.lock);
     for (;;) {
         int fd;
 
-        todo.idle++;
-        while (!todo.n)
-            pthread_cond_wait(&todo.more, &todo.lock);
-        todo.idle--;
-        fd = todo.fd[--todo.n];
-        pthread_mutex_unlock(&todo.lock);
+        backlog.idle++;
+        while (!backlog.n)
+            pthread_cond_wait(&backlog.more, &backlog.lock);
+        backlog.idle--;
+        fd = backlog.fd[--backlog.n];
+        pthread_mutex_unlock(&backlog.lock);
         close(fd);
-        pthread_mutex_lock(&todo.lock);
+        pthread_mutex_lock(&backlog.lock);
     }
     return arg;
 }
@@ -112,7 +115,7 @@ closer_start(void)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (!pthread_create(&thread, NULL, closer, NULL)) {
         pthread_detach(thread);
-        todo.threads++;
+        backlog.threads++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -123,14 +126,14 @@ hand_over(int fd)
 {
     bool taken;
 
-    pthread_mutex_lock(&todo.lock);
-    if (todo.idle <= todo.n && todo.threads < CLOSERS)
+    pthread_mutex_lock(&backlog.lock);
+    if (backlog.idle <= backlog.n && backlog.threads < CLOSERS)
         closer_start();
-    taken = todo.threads && todo.n < QUEUE;
+    taken = backlog.threads && backlog.n < QUEUE;
     if (taken)
-        todo.fd[todo.n++] = fd;
-    pthread_cond_signal(&todo.more);
-    pthread_mutex_unlock(&todo.lock);
+        backlog.fd[backlog.n++] = fd;
+    pthread_cond_signal(&backlog.more);
+    pthread_mutex_unlock(&backlog.lock);
     return taken;
 }
 
@@ -157,8 +160,8 @@ mr_foreign_closing(void)
 {
     bool busy;
 
-    pthread_mutex_lock(&todo.lock);
-    busy = todo.n || todo.idle < todo.threads;
-    pthread_mutex_unlock(&todo.lock);
+    pthread_mutex_lock(&backlog.lock);
+    busy = backlog.n || backlog.idle < backlog.threads;
+    pthread_mutex_unlock(&backlog.lock);
     return busy;
 }

@@ -78,7 +78,7 @@ only_files_that_nobody_serves_are_memory(void **state)
 }
 
 /* In a child with mounts of its own: an overlay over two folders in memory.
- * Exit status: 0 = its files count as memory, 1 = they do not, 77 = no mount. */
+ * Exit status: 0 = its files count as memory, 1 = they do not, 77 = none. */
 static int
 overlay_child(void)
 {
