@@ -1,6 +1,6 @@
-/* The matrix's command line: `matrix [WORD...]` runs the cells whose name
- * holds every word, `matrix --list [WORD...]` names them. Exit status 0 when
- * all of them pass. */
+/* The matrix's command line: `matrix [--all] [--list] [WORD...]` runs, or with
+ * --list names, the cells whose name holds every word; --all takes the long
+ * ones in. Exit status 0 when all of them pass. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +14,7 @@ struct tally {
     char **word;
     int words;
     bool list;
+    bool all;
     uint32_t cells;
     uint32_t failed;
     uint64_t packets;
@@ -81,14 +82,13 @@ main(int argc, char **argv)
 {
     struct tally t = {.word = argv + 1, .words = argc - 1};
 
-    if (t.words && strcmp(t.word[0], "--list") == 0) {
-        t.list = true;
-        t.word++;
-        t.words--;
+    for (; t.words && t.word[0][0] == '-'; t.word++, t.words--) {
+        t.list |= strcmp(t.word[0], "--list") == 0;
+        t.all |= strcmp(t.word[0], "--all") == 0;
     }
     if (!t.list)
         eal_start();
-    cells_each(visit, &t);
+    cells_each(visit, &t, t.all);
     printf("%u cells, %u failed, %lu packets\n", t.cells, t.failed, t.packets);
     return t.failed || !t.cells;
 }

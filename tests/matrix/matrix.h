@@ -47,8 +47,10 @@ struct cell {
     bool event_idx;
 };
 
-/* Calls `fn` for every cell there is, in one order for ever. */
-void cells_each(void (*fn)(const struct cell *cell, void *arg), void *arg);
+/* Calls `fn` for every cell, in one order for ever; all = false leaves out the
+ * long ones. */
+void cells_each(void (*fn)(const struct cell *cell, void *arg), void *arg,
+                bool all);
 /* "packed-mrg device rx, size 5, 3 a burst, chains, loud" */
 void cell_name(const struct cell *cell, char *out, size_t size);
 /* Runs a cell: packets that crossed, 0 with the reason in `why` if it failed.
