@@ -171,7 +171,7 @@ rx_copy(struct mr_ring *r, const struct mr_list *list,
     return RX_PACKET;
 }
 
-/* Any list, taken from p->at, whose first descriptor is d. */
+/* Any list, taken from `first`, whose first descriptor is d. */
 MR_INLINE enum rx_result
 rx_general(struct mr_ring *r, struct progress *p, struct mr_pos first,
            const struct mr_desc *d, struct mr_list *list, struct mr_pkt *pkt,

@@ -361,7 +361,7 @@ serve(struct call *c, const struct mr_message_row *row)
     int rc;
 
     if (!row)
-        return mr_error_set(-ENOTSUP, "not implemented (V113)");
+        return mr_error_set(-ENOTSUP, "no such request here (V113)");
     rc = mr_message_check(row, c->msg, c->frame->nfds);
     if (!rc)
         rc = gate_check(c->b, row);

@@ -397,10 +397,10 @@ local function make_plan(args)
     }
 end
 
-local function run_all(todo, plan, dir)
+local function run_all(list, plan, dir)
     local all_valid = true
-    for i, cell in ipairs(todo) do
-        progress(("%d/%d  %s"):format(i, #todo, cell_name(cell)))
+    for i, cell in ipairs(list) do
+        progress(("%d/%d  %s"):format(i, #list, cell_name(cell)))
         run_cell(cell, plan, dir)
         all_valid = all_valid and cell.valid
         if not mr.running() then break end
@@ -414,8 +414,8 @@ function main(args)
     if wrong then return nil, wrong, 2 end
     local plan = make_plan(args)
     local dir = assert(host_api.tempdir())
-    local todo = cells(args.layout)
-    local ran, valid = pcall(run_all, todo, plan, dir)
+    local list = cells(args.layout)
+    local ran, valid = pcall(run_all, list, plan, dir)
     os.remove(dir .. "/pvp.sock")
     os.remove(dir)
     if not ran then error(valid, 0) end
@@ -423,10 +423,10 @@ function main(args)
     print(("%d-byte frames, ring %d, bursts of %d, %g s a cell, CPUs %d and %d")
         :format(plan.frame, plan.ring, plan.burst, plan.seconds,
             plan.cores[1], plan.cores[2]))
-    print_table(todo)
+    print_table(list)
     print(advice(plan))
     if args.json then
-        local ok, text = write_json(args.json, todo)
+        local ok, text = write_json(args.json, list)
         if not ok then return nil, text end
     end
     if not valid then
