@@ -7,98 +7,8 @@
  * the cold functions.
  *
  * Owner: the worker inside the queue's gate. */
-#include "base/stat.h"
 #include "burst/copy.h"
-#include "burst/header.h"
-#include "burst/notify.h"
-#include "burst/variant.h"
-#include "mem/copy.h"
-
-/* How far a burst is: buffers taken, and buffers used but not published. */
-struct progress {
-    struct mr_pos at;
-    struct mr_used_run run;
-};
-
-/* ---- Lists, in either layout ------------------------------------------- */
-
-/* Lists to take, at most n. A packed ring only knows whether there is one; its
- * size bounds a burst against a driver that adds buffers for ever (C15). */
-MR_INLINE uint32_t
-pending(struct mr_ring *r, struct mr_pos at, uint32_t n, unsigned v)
-{
-    if (!(v & MR_V_PACKED))
-        return mr_split_pending(r, at, n, v & MR_V_PLATFORM);
-    return mr_packed_pending(r, at) ? MR_MIN(n, r->size) : 0;
-}
-
-/* Copies the first descriptor of the next list and steps over it. False: there
- * is none, or the ring broke. */
-MR_INLINE bool
-head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *d,
-     struct mr_list *list, unsigned v)
-{
-    if (v & MR_V_PACKED)
-        return mr_packed_head(r, at, d, list, v & MR_V_PLATFORM);
-    return mr_split_head(r, at, d, list);
-}
-
-/* Host address of a list's bytes when it is one direct descriptor inside one
- * region, as drivers make them; else NULL. `write` = the direction wanted. */
-MR_INLINE uint8_t *
-direct(const struct mr_ring *r, const struct mr_desc *d, bool write)
-{
-    uint16_t flags = d->flags &
-                     (MR_DESC_NEXT | MR_DESC_INDIRECT | MR_DESC_WRITE);
-    uint64_t room;
-    uint8_t *ptr = mr_memory_guest(r->memory, d->addr, &room);
-
-    return flags == (write ? MR_DESC_WRITE : 0) && d->len <= room ? ptr : NULL;
-}
-
-/* Resolves any list whose first descriptor is `d`, taken from `first`, and
- * moves `at` behind it. False: the ring broke. A list with a fault is still to
- * be used. */
-MR_INLINE bool
-resolve(struct mr_ring *r, struct mr_pos first, struct mr_pos *at,
-        const struct mr_desc *d, bool write, struct mr_list *list,
-        struct mr_gather *gather, unsigned v)
-{
-    list->fault = MR_FAULT_NONE;
-    list->len = 0;
-    if (!(v & MR_V_PACKED)) {
-        mr_list_walk_split(r, *d, write, list, gather);
-        return true;
-    }
-    if (!mr_list_walk_packed(r, first, *d, write, list, gather))
-        return false;
-    mr_packed_advance(r, at, list->ndesc - 1u);
-    return true;
-}
-
-MR_INLINE void
-use(struct mr_ring *r, struct mr_used_run *run, const struct mr_list *list,
-    uint32_t len, bool in_order, unsigned v)
-{
-    if (v & MR_V_PACKED)
-        mr_packed_use(r, run, list->id, len, list->ndesc, in_order);
-    else
-        mr_split_use(r, run, list->id, len, in_order);
-}
-
-/* Makes the run the driver's and tells it, if there is a run (S48). */
-MR_INLINE void
-finish(struct mr_ring *r, struct progress *p, bool in_order, unsigned v)
-{
-    if (!p->run.n)
-        return;
-    r->at.avail = p->at;
-    if (v & MR_V_PACKED)
-        mr_packed_publish_used(r, &p->run, v & MR_V_PLATFORM);
-    else
-        mr_split_publish_used(r, &p->run, in_order, v & MR_V_PLATFORM);
-    mr_notify_if_wanted(r, true, v);
-}
+#include "burst/device.h"
 
 /* ---- rx: the driver's transmit queue ------------------------------------ */
 
@@ -113,16 +23,6 @@ fresh_packets(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n)
     if (mr_unlikely(!got))
         mr_count(&r->counters->nobuf, 1);
     return got;
-}
-
-/* N94: no offload is negotiated, so flags and gso_type must not ask for one. */
-MR_INLINE bool
-asks_for_offload(const void *header)
-{
-    uint16_t word;
-
-    memcpy(&word, header, sizeof(word));
-    return (word & 0xff01) != 0; /* NEEDS_CSUM, any gso_type */
 }
 
 /* What is wrong with the list as a packet (N90-N92, S69, S70). */
@@ -151,7 +51,7 @@ rx_copy(struct mr_ring *r, const struct mr_list *list,
     struct mr_net_header header;
 
     mr_cursor_read(&from, &header, r->header);
-    if (asks_for_offload(&header)) {
+    if (mr_header_asks_offload(&header)) {
         mr_ring_skip(r, MR_FAULT_OFFLOAD);
         return RX_SKIP;
     }
@@ -173,7 +73,7 @@ rx_copy(struct mr_ring *r, const struct mr_list *list,
 
 /* Any list, taken from `first`, whose first descriptor is d. */
 MR_INLINE enum rx_result
-rx_general(struct mr_ring *r, struct progress *p, struct mr_pos first,
+rx_general(struct mr_ring *r, struct mr_progress *p, struct mr_pos first,
            const struct mr_desc *d, struct mr_list *list, struct mr_pkt *pkt,
            unsigned v)
 {
@@ -182,7 +82,7 @@ rx_general(struct mr_ring *r, struct progress *p, struct mr_pos first,
     enum mr_fault fault;
 
     gather.n = 0;
-    if (!resolve(r, first, &p->at, d, false, list, &gather, v))
+    if (!mr_device_resolve(r, first, &p->at, d, false, list, &gather, v))
         return RX_BROKEN;
     fault = rx_list_fault(r, list);
     if (fault)
@@ -190,13 +90,13 @@ rx_general(struct mr_ring *r, struct progress *p, struct mr_pos first,
     else
         result = rx_copy(r, list, &gather, pkt);
     if (result != RX_NOBUF)
-        use(r, &p->run, list, 0, v & MR_V_IN_ORDER, v);
+        mr_device_use(r, &p->run, list, 0, v & MR_V_IN_ORDER, v);
     return result;
 }
 
 #define RX_GENERAL(arg, v, name)                                               \
     MR_COLD static enum rx_result rx_general_##v(                              \
-        struct mr_ring *r, struct progress *p, struct mr_pos first,            \
+        struct mr_ring *r, struct mr_progress *p, struct mr_pos first,         \
         const struct mr_desc *d, struct mr_list *list, struct mr_pkt *pkt)     \
     {                                                                          \
         return rx_general(r, p, first, d, list, pkt, v);                       \
@@ -204,8 +104,9 @@ rx_general(struct mr_ring *r, struct progress *p, struct mr_pos first,
 MR_VARIANTS(RX_GENERAL, )
 #define RX_GENERAL_ROW(arg, v, name) [v] = rx_general_##v,
 static enum rx_result (*const rx_generals[MR_V_COUNT])(
-    struct mr_ring *, struct progress *, struct mr_pos, const struct mr_desc *,
-    struct mr_list *, struct mr_pkt *) = {MR_VARIANTS(RX_GENERAL_ROW, )};
+    struct mr_ring *, struct mr_progress *, struct mr_pos,
+    const struct mr_desc *, struct mr_list *,
+    struct mr_pkt *) = {MR_VARIANTS(RX_GENERAL_ROW, )};
 
 /* Host addresses of a group's buffers; false when one is not contiguous. */
 MR_INLINE bool
@@ -214,12 +115,12 @@ group_direct(const struct mr_ring *r, struct mr_pos at,
 {
     bool ok = true;
 
-    MR_UNROLLED(i, MR_GROUP) {
+    MR_UNROLLED(i, MR_GROUP)
+    {
         uint64_t room = 0;
 
-        ptr[i] = mr_memory_guest(r->memory,
-                                 mr_load(&r->desc.packed[at.pos + i].addr),
-                                 &room);
+        ptr[i] = mr_memory_guest(
+            r->memory, mr_load(&r->desc.packed[at.pos + i].addr), &room);
         ok &= ptr[i] && (uint32_t)word[i] <= room;
     }
     return ok;
@@ -227,7 +128,7 @@ group_direct(const struct mr_ring *r, struct mr_pos at,
 
 /* Can used entries be written where the group lies? */
 MR_INLINE bool
-in_step(const struct progress *p)
+in_step(const struct mr_progress *p)
 {
     return p->run.at.pos == p->at.pos && p->run.at.wrap == p->at.wrap;
 }
@@ -235,7 +136,7 @@ in_step(const struct progress *p)
 /* T6: four packets at once, if all of them are plain: prerequisites first,
  * cheapest first, then one loop a step. */
 MR_INLINE bool
-rx_group(struct mr_ring *r, struct progress *p, struct mr_pkt **pkts,
+rx_group(struct mr_ring *r, struct mr_progress *p, struct mr_pkt **pkts,
          uint64_t *bytes, unsigned v)
 {
     const uint32_t least = (uint32_t)r->header + MR_FRAME_MIN;
@@ -248,14 +149,15 @@ rx_group(struct mr_ring *r, struct progress *p, struct mr_pkt **pkts,
         !in_step(p) || !group_direct(r, p->at, word, ptr))
         return false;
     MR_UNROLLED(i, MR_GROUP)
-        ok &= (uint32_t)word[i] - least <= room - MR_FRAME_MIN;
+    ok &= (uint32_t)word[i] - least <= room - MR_FRAME_MIN;
     if (!ok)
         return false;
     MR_UNROLLED(i, MR_GROUP)
-        ok &= !asks_for_offload(ptr[i]);
+    ok &= !mr_header_asks_offload(ptr[i]);
     if (!ok)
         return false;
-    MR_UNROLLED(i, MR_GROUP) {
+    MR_UNROLLED(i, MR_GROUP)
+    {
         uint32_t len = (uint32_t)word[i] - r->header;
 
         mr_copy(mr_pkt_data(pkts[i]), ptr[i] + r->header, len);
@@ -273,7 +175,7 @@ device_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 {
     const uint32_t least = (uint32_t)r->header + MR_FRAME_MIN;
     const uint32_t room = MR_MIN(r->pool->room, (uint32_t)MR_FRAME_MAX);
-    struct progress p = {.at = r->at.avail, .run = {.at = r->at.used}};
+    struct mr_progress p = {.at = r->at.avail, .run = {.at = r->at.used}};
     struct mr_list list;
     struct mr_desc d;
     uint64_t bytes = 0;
@@ -282,7 +184,7 @@ device_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 
     if (mr_unlikely(r->fault))
         return 0;
-    n = pending(r, p.at, n, v);
+    n = mr_device_pending(r, p.at, n, v);
     if (!n)
         return 0;
     fresh = fresh_packets(r, pkts, n);
@@ -297,18 +199,18 @@ device_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
             got += MR_GROUP;
             continue;
         }
-        if (!head(r, &p.at, &d, &list, v))
+        if (!mr_device_head(r, &p.at, &d, &list, v))
             break;
-        ptr = direct(r, &d, false);
+        ptr = mr_device_direct(r, &d, false);
         if (mr_likely(ptr && d.len - least <= room - MR_FRAME_MIN &&
-                      !asks_for_offload(ptr))) {
+                      !mr_header_asks_offload(ptr))) {
             uint32_t len = d.len - r->header;
 
             mr_copy(mr_pkt_data(pkt), ptr + r->header, len);
             mr_pkt_set_len(pkt, len);
-            use(r, &p.run, &list, 0, v & MR_V_IN_ORDER, v);
+            mr_device_use(r, &p.run, &list, 0, v & MR_V_IN_ORDER, v);
         } else {
-            struct progress slow = p;
+            struct mr_progress slow = p;
             struct mr_desc first = d;
             struct mr_list any = list;
             enum rx_result result =
@@ -327,7 +229,7 @@ device_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
         bytes += pkt->pkt_len;
         got++;
     }
-    finish(r, &p, v & MR_V_IN_ORDER, v);
+    mr_device_finish(r, &p, v & MR_V_IN_ORDER, v);
     if (mr_unlikely(got < fresh))
         mr_pkts_free(pkts + got, fresh - got);
     mr_counters_moved(r->counters, got, bytes);
@@ -366,7 +268,7 @@ tx_skip(struct mr_ring *r, struct mr_used_run *run, struct tx_buffers *b,
 {
     for (uint32_t i = 0; i < b->n; i++) {
         mr_ring_skip(r, fault);
-        use(r, run, &b->list[i], 0, false, v);
+        mr_device_use(r, run, &b->list[i], 0, false, v);
     }
     b->n = 0;
     b->len = 0;
@@ -378,8 +280,8 @@ tx_skip(struct mr_ring *r, struct mr_used_run *run, struct tx_buffers *b,
  * packet (DROP), none is consumed (N41, N42). Lists with a fault go back on the
  * way. */
 MR_INLINE enum tx_result
-tx_gather(struct mr_ring *r, struct progress *p, uint32_t *left, uint32_t need,
-          struct tx_buffers *b, unsigned v)
+tx_gather(struct mr_ring *r, struct mr_progress *p, uint32_t *left,
+          uint32_t need, struct tx_buffers *b, unsigned v)
 {
     const uint32_t most = v & MR_V_MERGEABLE ? MR_CHAIN_SEGS : 1;
     struct mr_pos start = p->at;
@@ -395,8 +297,8 @@ tx_gather(struct mr_ring *r, struct progress *p, uint32_t *left, uint32_t need,
         struct mr_pos first = p->at;
 
         result = b->n == most ? TX_DROP : TX_WAIT;
-        if (b->n == most || !*left || !head(r, &p->at, &d, list, v) ||
-            !resolve(r, first, &p->at, &d, true, list, &b->gather, v))
+        if (b->n == most || !*left || !mr_device_head(r, &p->at, &d, list, v) ||
+            !mr_device_resolve(r, first, &p->at, &d, true, list, &b->gather, v))
             break;
         result = TX_SENT;
         --*left;
@@ -418,7 +320,7 @@ tx_gather(struct mr_ring *r, struct progress *p, uint32_t *left, uint32_t need,
 
 /* Any packet into any buffers. */
 MR_INLINE enum tx_result
-tx_general(struct mr_ring *r, struct progress *p, uint32_t *left,
+tx_general(struct mr_ring *r, struct mr_progress *p, uint32_t *left,
            const struct mr_pkt *pkt, unsigned v)
 {
     uint32_t need = pkt->pkt_len + r->header;
@@ -429,16 +331,17 @@ tx_general(struct mr_ring *r, struct progress *p, uint32_t *left,
         return result;
     tx_copy(r, &b, pkt);
     for (uint32_t i = 0; i + 1 < b.n; i++) { /* filled completely (N36) */
-        use(r, &p->run, &b.list[i], (uint32_t)b.list[i].len, false, v);
+        mr_device_use(r, &p->run, &b.list[i], (uint32_t)b.list[i].len, false,
+                      v);
         need -= (uint32_t)b.list[i].len;
     }
-    use(r, &p->run, &b.list[b.n - 1], need, false, v);
+    mr_device_use(r, &p->run, &b.list[b.n - 1], need, false, v);
     return TX_SENT;
 }
 
 #define TX_GENERAL(arg, v, name)                                               \
     MR_COLD static enum tx_result tx_general_##v(                              \
-        struct mr_ring *r, struct progress *p, uint32_t *left,                 \
+        struct mr_ring *r, struct mr_progress *p, uint32_t *left,              \
         const struct mr_pkt *pkt)                                              \
     {                                                                          \
         return tx_general(r, p, left, pkt, v);                                 \
@@ -446,12 +349,12 @@ tx_general(struct mr_ring *r, struct progress *p, uint32_t *left,
 MR_VARIANTS(TX_GENERAL, )
 #define TX_GENERAL_ROW(arg, v, name) [v] = tx_general_##v,
 static enum tx_result (*const tx_generals[MR_V_COUNT])(
-    struct mr_ring *, struct progress *, uint32_t *, const struct mr_pkt *) = {
-    MR_VARIANTS(TX_GENERAL_ROW, )};
+    struct mr_ring *, struct mr_progress *, uint32_t *,
+    const struct mr_pkt *) = {MR_VARIANTS(TX_GENERAL_ROW, )};
 
 /* T4: as rx_group, the other way. */
 MR_INLINE bool
-tx_group(struct mr_ring *r, struct progress *p, struct mr_pkt *const *pkts,
+tx_group(struct mr_ring *r, struct mr_progress *p, struct mr_pkt *const *pkts,
          uint64_t *bytes, unsigned v)
 {
     uint64_t word[MR_GROUP];
@@ -462,13 +365,14 @@ tx_group(struct mr_ring *r, struct progress *p, struct mr_pkt *const *pkts,
         !in_step(p))
         return false;
     MR_UNROLLED(i, MR_GROUP)
-        ok &= pkts[i]->nb_segs == 1 &&
-              (uint32_t)word[i] >= pkts[i]->pkt_len + r->header;
+    ok &= pkts[i]->nb_segs == 1 &&
+          (uint32_t)word[i] >= pkts[i]->pkt_len + r->header;
     if (!ok || !group_direct(r, p->at, word, ptr))
         return false;
     MR_UNROLLED(i, MR_GROUP)
-        mr_header_put(ptr[i], r->header, 1);
-    MR_UNROLLED(i, MR_GROUP) {
+    mr_header_put(ptr[i], r->header, 1);
+    MR_UNROLLED(i, MR_GROUP)
+    {
         uint32_t len = pkts[i]->data_len;
 
         mr_copy(ptr[i] + r->header, mr_pkt_data(pkts[i]), len);
@@ -483,7 +387,7 @@ tx_group(struct mr_ring *r, struct progress *p, struct mr_pkt *const *pkts,
 MR_INLINE uint32_t
 device_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 {
-    struct progress p = {.at = r->at.avail, .run = {.at = r->at.used}};
+    struct mr_progress p = {.at = r->at.avail, .run = {.at = r->at.used}};
     struct mr_list list;
     struct mr_desc d;
     uint64_t bytes = 0;
@@ -493,7 +397,7 @@ device_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 
     if (mr_unlikely(r->fault))
         return 0;
-    left = pending(r, p.at, UINT32_MAX, v);
+    left = mr_device_pending(r, p.at, UINT32_MAX, v);
     for (; sent < n && left; sent++) {
         struct mr_pkt *pkt = pkts[sent];
         uint32_t need = pkt->pkt_len + r->header;
@@ -506,16 +410,16 @@ device_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
             left -= MR_GROUP;
             continue;
         }
-        if (!head(r, &p.at, &d, &list, v))
+        if (!mr_device_head(r, &p.at, &d, &list, v))
             break;
-        ptr = direct(r, &d, true);
+        ptr = mr_device_direct(r, &d, true);
         if (mr_likely(ptr && d.len >= need && pkt->nb_segs == 1)) {
             mr_header_put(ptr, r->header, 1);
             mr_copy(ptr + r->header, mr_pkt_data(pkt), pkt->data_len);
-            use(r, &p.run, &list, need, false, v);
+            mr_device_use(r, &p.run, &list, need, false, v);
             left--;
         } else {
-            struct progress slow = {.at = before, .run = p.run};
+            struct mr_progress slow = {.at = before, .run = p.run};
             uint32_t slow_left = left;
             enum tx_result result = tx_generals[v](r, &slow, &slow_left, pkt);
 
@@ -530,7 +434,7 @@ device_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
         }
         bytes += pkt->pkt_len;
     }
-    finish(r, &p, false, v);
+    mr_device_finish(r, &p, false, v);
     mr_pkts_free(pkts, sent);
     if (mr_unlikely(dropped)) {
         mr_count(&r->counters->oversize, dropped);
