@@ -17,15 +17,22 @@
 /* Adds to a counter that only this thread writes and that any may read. */
 #define mr_count(p, n) mr_store((p), *(p) + (n))
 
-/* Plain loads before it, of words that a peer published, act as acquire. */
-#define mr_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
-
 #if defined(__SANITIZE_THREAD__)
 #define MR_TSAN 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define MR_TSAN 1
 #endif
+#endif
+
+/* Loads with mr_load_fenced, of words that a peer published, act as acquire
+ * loads once the fence stands behind them. A race detector does not know of
+ * fences: it is shown acquire loads. */
+#define mr_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+#if defined(MR_TSAN)
+#define mr_load_fenced(p) mr_load_acquire(p)
+#else
+#define mr_load_fenced(p) mr_load(p)
 #endif
 
 /* Store-load barrier: everything before is visible before anything after is

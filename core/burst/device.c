@@ -9,35 +9,13 @@
  * Owner: the worker inside the queue's gate. */
 #include "burst/copy.h"
 #include "burst/device.h"
+#include "mem/packet_stash.h"
 
 /* ---- rx: the driver's transmit queue ------------------------------------ */
 
-/* Packets to receive into: as many as the pool can give, up to n. */
-MR_INLINE uint32_t
-fresh_packets(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n)
-{
-    uint32_t got = mr_pkts_alloc(r->pool, pkts, n);
-
-    while (mr_unlikely(!got && (n >>= 1)))
-        got = mr_pkts_alloc(r->pool, pkts, n);
-    if (mr_unlikely(!got))
-        mr_count(&r->counters->nobuf, 1);
-    return got;
-}
-
-/* What is wrong with the list as a packet (N90-N92, S69, S70). */
-static enum mr_fault
-rx_list_fault(const struct mr_ring *r, const struct mr_list *list)
-{
-    if (list->fault)
-        return list->fault;
-    if (list->len < (uint32_t)r->header + MR_FRAME_MIN)
-        return MR_FAULT_RUNT;
-    return list->len > (uint32_t)r->header + MR_FRAME_MAX ? MR_FAULT_GIANT
-                                                          : MR_FAULT_NONE;
-}
-
-enum rx_result { RX_PACKET, RX_SKIP, RX_NOBUF, RX_BROKEN };
+/* What became of a list: a packet, or used without one; or nothing was taken,
+ * because there is no list, no packet to put it in, or the ring broke. */
+enum rx_result { RX_PACKET, RX_SKIP, RX_NONE, RX_NOBUF };
 
 /* The list's bytes into a packet of as many segments as it takes. `pkt` is
  * fresh and its own; further segments come from the pool. */
@@ -83,8 +61,8 @@ rx_general(struct mr_ring *r, struct mr_progress *p, struct mr_pos first,
 
     gather.n = 0;
     if (!mr_device_resolve(r, first, &p->at, d, false, list, &gather, v))
-        return RX_BROKEN;
-    fault = rx_list_fault(r, list);
+        return RX_NONE;
+    fault = mr_device_packet_fault(r, list);
     if (fault)
         mr_ring_skip(r, fault);
     else
@@ -108,149 +86,192 @@ static enum rx_result (*const rx_generals[MR_V_COUNT])(
     const struct mr_desc *, struct mr_list *,
     struct mr_pkt *) = {MR_VARIANTS(RX_GENERAL_ROW, )};
 
-/* Host addresses of a group's buffers; false when one is not contiguous. */
-MR_INLINE bool
-group_direct(const struct mr_ring *r, struct mr_pos at,
-             const uint64_t word[MR_GROUP], uint8_t *ptr[MR_GROUP])
+/* Frames longer than the shortest one by at most this fit a packet. */
+MR_INLINE uint32_t
+rx_most(const struct mr_ring *r)
 {
-    bool ok = true;
-
-    MR_UNROLLED(i, MR_GROUP)
-    {
-        uint64_t room = 0;
-
-        ptr[i] = mr_memory_guest(
-            r->memory, mr_load(&r->desc.packed[at.pos + i].addr), &room);
-        ok &= ptr[i] && (uint32_t)word[i] <= room;
-    }
-    return ok;
+    return r->pool->room - MR_FRAME_MIN;
 }
 
-/* Can used entries be written where the group lies? */
+/* The bytes of one direct descriptor into a fresh packet. False, with nothing
+ * done, when the buffer is not what drivers make: that is for rx_any. */
 MR_INLINE bool
-in_step(const struct mr_progress *p)
+rx_plain(const struct mr_ring *r, struct mr_region *near,
+         struct mr_stash *stash, uint64_t addr, uint32_t len, uint32_t header,
+         uint32_t most, struct mr_pkt **out)
 {
-    return p->run.at.pos == p->at.pos && p->run.at.wrap == p->at.wrap;
-}
+    uint32_t frame = len - header;
+    struct mr_pkt *pkt;
+    uint64_t room;
+    uint8_t *ptr;
 
-/* T6: four packets at once, if all of them are plain: prerequisites first,
- * cheapest first, then one loop a step. */
-MR_INLINE bool
-rx_group(struct mr_ring *r, struct mr_progress *p, struct mr_pkt **pkts,
-         uint64_t *bytes, unsigned v)
-{
-    const uint32_t least = (uint32_t)r->header + MR_FRAME_MIN;
-    const uint32_t room = MR_MIN(r->pool->room, (uint32_t)MR_FRAME_MAX);
-    uint64_t word[MR_GROUP];
-    uint8_t *ptr[MR_GROUP];
-    bool ok = true;
-
-    if (!mr_packed_head_group(r, p->at, false, word, v & MR_V_PLATFORM) ||
-        !in_step(p) || !group_direct(r, p->at, word, ptr))
+    if (mr_unlikely(frame - MR_FRAME_MIN > most))
         return false;
-    MR_UNROLLED(i, MR_GROUP)
-    ok &= (uint32_t)word[i] - least <= room - MR_FRAME_MIN;
-    if (!ok)
+    ptr = mr_device_guest(r, near, addr, &room);
+    if (mr_unlikely(len > room || mr_header_asks_offload(ptr)))
         return false;
-    MR_UNROLLED(i, MR_GROUP)
-    ok &= !mr_header_asks_offload(ptr[i]);
-    if (!ok)
-        return false;
-    MR_UNROLLED(i, MR_GROUP)
-    {
-        uint32_t len = (uint32_t)word[i] - r->header;
-
-        mr_copy(mr_pkt_data(pkts[i]), ptr[i] + r->header, len);
-        mr_pkt_set_len(pkts[i], len);
-        *bytes += len;
-        word[i] &= 0xffffull << 32; /* used length 0 (C6) */
-    }
-    mr_packed_advance(r, &p->at, MR_GROUP);
-    mr_packed_use_group(r, &p->run, word, false, v & MR_V_IN_ORDER);
+    pkt = mr_stash_take(stash);
+    mr_copy(pkt->buf_addr + MR_HEADROOM, ptr + header, frame);
+    mr_pkt_set_len(pkt, frame);
+    *out = pkt;
     return true;
+}
+
+/* T6: packets out of whole lines of lists of one descriptor, as long as they
+ * come. Returns how many, at most n. */
+MR_INLINE uint32_t
+rx_lines(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
+         struct mr_pkt **pkts, uint32_t n, uint64_t *bytes, unsigned v)
+{
+    const uint32_t most = rx_most(r);
+    struct mr_pos at = p->at;
+    uint32_t got = 0;
+
+    if (!mr_device_in_step(p))
+        return 0;
+    while (n - got >= MR_GROUP && mr_packed_at_line(r, at.pos)) {
+        const struct mr_packed_desc *line = &r->desc.packed[at.pos];
+        const uint64_t flags = (uint64_t)mr_packed_used_flags(at.wrap, false)
+                               << 48;
+        uint64_t word[MR_GROUP];
+
+        if (!mr_packed_head_line(line, at.wrap, false, word, v & MR_V_PLATFORM))
+            break;
+        MR_UNROLLED(i, MR_GROUP)
+        {
+            if (mr_unlikely(!rx_plain(r, &p->near, stash,
+                                      mr_load(&line[i].addr), (uint32_t)word[i],
+                                      MR_HEADER, most, pkts++))) {
+                mr_packed_advance(r, &at, (uint32_t)i);
+                return mr_device_stand(p, at, got + (uint32_t)i);
+            }
+            *bytes += (uint32_t)word[i] - MR_HEADER;
+            /* Used length 0 (C6). */
+            mr_packed_use_at(
+                r, &p->run, i ? 1 : p->run.n + got, (uint16_t)(at.pos + i),
+                (word[i] & 0xffffull << 32) | flags, v & MR_V_IN_ORDER);
+        }
+        mr_packed_advance(r, &at, MR_GROUP);
+        got += MR_GROUP;
+    }
+    return mr_device_stand(p, at, got);
+}
+
+/* The same on a split ring, list by list; the caller knows that n are there. */
+MR_INLINE uint32_t
+rx_heads(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
+         struct mr_pkt **pkts, uint32_t n, uint64_t *bytes, uint32_t header,
+         unsigned v)
+{
+    const struct mr_split_view view = mr_split_view(r);
+    const uint32_t most = rx_most(r);
+    uint32_t got = 0;
+
+    for (; got < n; got++) {
+        struct mr_desc d;
+        uint16_t id;
+
+        if (!mr_split_peek(&view, p->at, &id, &d) ||
+            !mr_device_plain(&d, false) ||
+            !rx_plain(r, &p->near, stash, d.addr, d.len, header, most,
+                      &pkts[got]))
+            break;
+        *bytes += d.len - header;
+        p->at.pos++;
+        mr_split_use_at(&view, &p->run, id, 0, v & MR_V_IN_ORDER);
+    }
+    return got;
+}
+
+/* Plain packets, as many as come in a row, at most n. A legacy header is a
+ * variant of its own: its length is a constant, too. */
+MR_INLINE uint32_t
+rx_run(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
+       struct mr_pkt **pkts, uint32_t n, uint64_t *bytes, unsigned v)
+{
+    if (v & MR_V_PACKED)
+        return rx_lines(r, p, stash, pkts, n, bytes, v);
+    if (mr_likely(r->header == MR_HEADER))
+        return rx_heads(r, p, stash, pkts, n, bytes, MR_HEADER, v);
+    return rx_heads(r, p, stash, pkts, n, bytes, MR_HEADER_LEGACY, v);
+}
+
+/* One packet out of whatever list comes next; the stash has one to take. */
+MR_INLINE enum rx_result
+rx_one(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
+       struct mr_pkt **pkt, unsigned v)
+{
+    struct mr_progress slow = *p;
+    enum rx_result result;
+    struct mr_list list;
+    struct mr_desc d;
+
+    if (!mr_device_head(r, &slow.at, &d, &list, v))
+        return RX_NONE;
+    if (mr_likely(v & MR_V_PACKED && mr_device_plain(&d, false) &&
+                  rx_plain(r, &p->near, stash, d.addr, d.len, MR_HEADER,
+                           rx_most(r), pkt))) { /* within a line */
+        mr_packed_advance(r, &p->at, 1);
+        mr_device_use(r, &p->run, &list, 0, v & MR_V_IN_ORDER, v);
+        return RX_PACKET;
+    }
+    *pkt = mr_stash_take(stash);
+    mr_stash_close(stash);
+    result = rx_generals[v](r, &slow, p->at, &d, &list, *pkt);
+    if (result != RX_PACKET)
+        mr_pkt_free(*pkt);
+    mr_stash_open(stash, r->pool->mp);
+    if (result == RX_NOBUF) /* N101: consumed nothing, try later */
+        mr_count(&r->counters->nobuf, 1);
+    else if (result != RX_NONE)
+        *p = slow;
+    return result;
 }
 
 MR_INLINE uint32_t
 device_rx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 {
-    const uint32_t least = (uint32_t)r->header + MR_FRAME_MIN;
-    const uint32_t room = MR_MIN(r->pool->room, (uint32_t)MR_FRAME_MAX);
-    struct mr_progress p = {.at = r->at.avail, .run = {.at = r->at.used}};
-    struct mr_list list;
-    struct mr_desc d;
+    enum rx_result result = RX_PACKET;
+    struct mr_progress p;
+    struct mr_stash stash;
     uint64_t bytes = 0;
     uint32_t got = 0;
-    uint32_t fresh;
 
     if (mr_unlikely(r->fault))
         return 0;
-    n = mr_device_pending(r, p.at, n, v);
+    n = mr_device_pending(r, r->at.avail, n, v);
     if (!n)
         return 0;
-    fresh = fresh_packets(r, pkts, n);
-    for (uint32_t i = 0; i < fresh; i++) {
-        struct mr_pos before = p.at;
-        struct mr_pkt *pkt = pkts[got];
-        uint8_t *ptr;
+    p = mr_device_progress(r);
+    mr_stash_open(&stash, r->pool->mp);
+    while (n && result <= RX_SKIP) {
+        uint32_t k = mr_stash_want(&stash, n);
 
-        if (v & MR_V_PACKED && fresh - i >= MR_GROUP &&
-            rx_group(r, &p, &pkts[got], &bytes, v)) {
-            i += MR_GROUP - 1;
-            got += MR_GROUP;
-            continue;
-        }
-        if (!mr_device_head(r, &p.at, &d, &list, v))
+        if (mr_unlikely(!k)) {
+            mr_count(&r->counters->nobuf, 1);
             break;
-        ptr = mr_device_direct(r, &d, false);
-        if (mr_likely(ptr && d.len - least <= room - MR_FRAME_MIN &&
-                      !mr_header_asks_offload(ptr))) {
-            uint32_t len = d.len - r->header;
-
-            mr_copy(mr_pkt_data(pkt), ptr + r->header, len);
-            mr_pkt_set_len(pkt, len);
-            mr_device_use(r, &p.run, &list, 0, v & MR_V_IN_ORDER, v);
-        } else {
-            struct mr_progress slow = p;
-            struct mr_desc first = d;
-            struct mr_list any = list;
-            enum rx_result result =
-                rx_generals[v](r, &slow, before, &first, &any, pkt);
-
-            if (result == RX_NOBUF) /* N101: consumed nothing, try later */
-                mr_count(&r->counters->nobuf, 1);
-            if (result == RX_NOBUF || result == RX_BROKEN) {
-                p.at = before;
-                break;
-            }
-            p = slow;
-            if (result == RX_SKIP)
-                continue;
         }
-        bytes += pkt->pkt_len;
-        got++;
+        k = rx_run(r, &p, &stash, &pkts[got], k, &bytes, v);
+        got += k;
+        n -= k;
+        if (k)
+            continue;
+        result = rx_one(r, &p, &stash, &pkts[got], v);
+        if (result == RX_PACKET)
+            bytes += pkts[got++]->pkt_len;
+        n--;
     }
+    mr_stash_close(&stash);
     mr_device_finish(r, &p, v & MR_V_IN_ORDER, v);
-    if (mr_unlikely(got < fresh))
-        mr_pkts_free(pkts + got, fresh - got);
     mr_counters_moved(r->counters, got, bytes);
     return got;
 }
 
 /* ---- tx: the driver's receive queue -------------------------------------- */
 
-/* The buffers that one packet goes into. */
-struct tx_buffers {
-    uint32_t n;
-    uint64_t len;
-    struct mr_list list[MR_CHAIN_SEGS];
-    struct mr_gather gather;
-};
-
-enum tx_result { TX_SENT, TX_WAIT, TX_DROP };
-
 /* Header and packet into the pieces. */
 static void
-tx_copy(struct mr_ring *r, const struct tx_buffers *b, const struct mr_pkt *pkt)
+tx_copy(struct mr_ring *r, const struct mr_buffers *b, const struct mr_pkt *pkt)
 {
     struct mr_cursor to = {b->gather.seg, b->gather.n, 0};
     struct mr_net_header header = {.num_buffers = (uint16_t)b->n};
@@ -260,87 +281,24 @@ tx_copy(struct mr_ring *r, const struct tx_buffers *b, const struct mr_pkt *pkt)
         mr_cursor_write(&to, mr_pkt_data(pkt), pkt->data_len);
 }
 
-/* A list that cannot be used, and those gathered before it for the same
- * packet, go back empty. */
-MR_INLINE void
-tx_skip(struct mr_ring *r, struct mr_used_run *run, struct tx_buffers *b,
-        enum mr_fault fault, unsigned v)
-{
-    for (uint32_t i = 0; i < b->n; i++) {
-        mr_ring_skip(r, fault);
-        mr_device_use(r, run, &b->list[i], 0, false, v);
-    }
-    b->n = 0;
-    b->len = 0;
-    b->gather.n = 0;
-}
-
-/* Finds buffers for `need` bytes: one, or with mergeable buffers as many as it
- * takes (N36). When the driver has too few (WAIT) or they can never hold the
- * packet (DROP), none is consumed (N41, N42). Lists with a fault go back on the
- * way. */
-MR_INLINE enum tx_result
-tx_gather(struct mr_ring *r, struct mr_progress *p, uint32_t *left,
-          uint32_t need, struct tx_buffers *b, unsigned v)
-{
-    const uint32_t most = v & MR_V_MERGEABLE ? MR_CHAIN_SEGS : 1;
-    struct mr_pos start = p->at;
-    uint32_t start_left = *left;
-    enum tx_result result = TX_SENT;
-    struct mr_desc d;
-
-    b->n = 0;
-    b->len = 0;
-    b->gather.n = 0;
-    while (b->len < need) {
-        struct mr_list *list = &b->list[b->n];
-        struct mr_pos first = p->at;
-
-        result = b->n == most ? TX_DROP : TX_WAIT;
-        if (b->n == most || !*left || !mr_device_head(r, &p->at, &d, list, v) ||
-            !mr_device_resolve(r, first, &p->at, &d, true, list, &b->gather, v))
-            break;
-        result = TX_SENT;
-        --*left;
-        b->n++;
-        b->len += list->len;
-        if (list->fault || list->len < r->header) { /* S69, N40 */
-            tx_skip(r, &p->run, b, list->fault ? list->fault : MR_FAULT_RUNT,
-                    v);
-            start = p->at;
-            start_left = *left;
-        }
-    }
-    if (result != TX_SENT) {
-        p->at = start;
-        *left = start_left;
-    }
-    return result;
-}
-
 /* Any packet into any buffers. */
-MR_INLINE enum tx_result
+MR_INLINE enum mr_room
 tx_general(struct mr_ring *r, struct mr_progress *p, uint32_t *left,
            const struct mr_pkt *pkt, unsigned v)
 {
     uint32_t need = pkt->pkt_len + r->header;
-    struct tx_buffers b;
-    enum tx_result result = tx_gather(r, p, left, need, &b, v);
+    struct mr_buffers b;
+    enum mr_room result = mr_device_gather(r, p, left, need, &b, v);
 
-    if (result != TX_SENT)
+    if (result != MR_ROOM_FOUND)
         return result;
     tx_copy(r, &b, pkt);
-    for (uint32_t i = 0; i + 1 < b.n; i++) { /* filled completely (N36) */
-        mr_device_use(r, &p->run, &b.list[i], (uint32_t)b.list[i].len, false,
-                      v);
-        need -= (uint32_t)b.list[i].len;
-    }
-    mr_device_use(r, &p->run, &b.list[b.n - 1], need, false, v);
-    return TX_SENT;
+    mr_device_use_buffers(r, &p->run, &b, need, v);
+    return MR_ROOM_FOUND;
 }
 
 #define TX_GENERAL(arg, v, name)                                               \
-    MR_COLD static enum tx_result tx_general_##v(                              \
+    MR_COLD static enum mr_room tx_general_##v(                                \
         struct mr_ring *r, struct mr_progress *p, uint32_t *left,              \
         const struct mr_pkt *pkt)                                              \
     {                                                                          \
@@ -348,91 +306,164 @@ tx_general(struct mr_ring *r, struct mr_progress *p, uint32_t *left,
     }
 MR_VARIANTS(TX_GENERAL, )
 #define TX_GENERAL_ROW(arg, v, name) [v] = tx_general_##v,
-static enum tx_result (*const tx_generals[MR_V_COUNT])(
+static enum mr_room (*const tx_generals[MR_V_COUNT])(
     struct mr_ring *, struct mr_progress *, uint32_t *,
     const struct mr_pkt *) = {MR_VARIANTS(TX_GENERAL_ROW, )};
 
-/* T4: as rx_group, the other way. */
+/* One packet of one segment into one direct descriptor. False, with nothing
+ * done, when that is not what it takes: that is for tx_general. */
 MR_INLINE bool
-tx_group(struct mr_ring *r, struct mr_progress *p, struct mr_pkt *const *pkts,
-         uint64_t *bytes, unsigned v)
+tx_plain(const struct mr_ring *r, struct mr_region *near, uint64_t addr,
+         uint32_t len, uint32_t header, const struct mr_pkt *pkt)
 {
-    uint64_t word[MR_GROUP];
-    uint8_t *ptr[MR_GROUP];
-    bool ok = true;
+    uint32_t frame = pkt->data_len;
+    uint64_t room;
+    uint8_t *ptr;
 
-    if (!mr_packed_head_group(r, p->at, true, word, v & MR_V_PLATFORM) ||
-        !in_step(p))
+    if (mr_unlikely(pkt->nb_segs != 1 || len < header + frame))
         return false;
-    MR_UNROLLED(i, MR_GROUP)
-    ok &= pkts[i]->nb_segs == 1 &&
-          (uint32_t)word[i] >= pkts[i]->pkt_len + r->header;
-    if (!ok || !group_direct(r, p->at, word, ptr))
+    ptr = mr_device_guest(r, near, addr, &room);
+    if (mr_unlikely(len > room))
         return false;
-    MR_UNROLLED(i, MR_GROUP)
-    mr_header_put(ptr[i], r->header, 1);
-    MR_UNROLLED(i, MR_GROUP)
-    {
-        uint32_t len = pkts[i]->data_len;
-
-        mr_copy(ptr[i] + r->header, mr_pkt_data(pkts[i]), len);
-        *bytes += len;
-        word[i] = (word[i] & 0xffffull << 32) | (len + r->header);
-    }
-    mr_packed_advance(r, &p->at, MR_GROUP);
-    mr_packed_use_group(r, &p->run, word, true, false);
+    mr_header_put(ptr, header, 1);
+    mr_copy(ptr + header, mr_pkt_data(pkt), frame);
     return true;
+}
+
+/* T4: as rx_lines, the other way. */
+MR_INLINE uint32_t
+tx_lines(struct mr_ring *r, struct mr_progress *p, struct mr_pkt *const *pkts,
+         uint32_t n, uint64_t *bytes, unsigned v)
+{
+    struct mr_pos at = p->at;
+    uint32_t sent = 0;
+
+    if (!mr_device_in_step(p))
+        return 0;
+    while (n - sent >= MR_GROUP && mr_packed_at_line(r, at.pos)) {
+        const struct mr_packed_desc *line = &r->desc.packed[at.pos];
+        const uint64_t all =
+            mr_packed_word(MR_HEADER, 0, mr_packed_used_flags(at.wrap, true));
+        uint64_t word[MR_GROUP];
+
+        if (!mr_packed_head_line(line, at.wrap, true, word, v & MR_V_PLATFORM))
+            break;
+        MR_UNROLLED(i, MR_GROUP)
+        {
+            const struct mr_pkt *pkt = *pkts++;
+
+            if (mr_unlikely(!tx_plain(r, &p->near, mr_load(&line[i].addr),
+                                      (uint32_t)word[i], MR_HEADER, pkt))) {
+                mr_packed_advance(r, &at, (uint32_t)i);
+                return mr_device_stand(p, at, sent + (uint32_t)i);
+            }
+            *bytes += pkt->data_len;
+            mr_packed_use_at(
+                r, &p->run, i ? 1 : p->run.n + sent, (uint16_t)(at.pos + i),
+                (word[i] & 0xffffull << 32) + all + pkt->data_len, false);
+        }
+        mr_packed_advance(r, &at, MR_GROUP);
+        sent += MR_GROUP;
+    }
+    return mr_device_stand(p, at, sent);
+}
+
+/* The same on a split ring, list by list; the caller knows that n are there. */
+MR_INLINE uint32_t
+tx_heads(struct mr_ring *r, struct mr_progress *p, struct mr_pkt *const *pkts,
+         uint32_t n, uint64_t *bytes, uint32_t header)
+{
+    const struct mr_split_view view = mr_split_view(r);
+    uint32_t sent = 0;
+
+    for (; sent < n; sent++) {
+        const struct mr_pkt *pkt = pkts[sent];
+        struct mr_desc d;
+        uint16_t id;
+
+        if (!mr_split_peek(&view, p->at, &id, &d) ||
+            !mr_device_plain(&d, true) ||
+            !tx_plain(r, &p->near, d.addr, d.len, header, pkt))
+            break;
+        *bytes += pkt->data_len;
+        p->at.pos++;
+        mr_split_use_at(&view, &p->run, id, pkt->data_len + header, false);
+    }
+    return sent;
+}
+
+/* As rx_run, the other way. */
+MR_INLINE uint32_t
+tx_run(struct mr_ring *r, struct mr_progress *p, struct mr_pkt *const *pkts,
+       uint32_t n, uint64_t *bytes, unsigned v)
+{
+    if (v & MR_V_PACKED)
+        return tx_lines(r, p, pkts, n, bytes, v);
+    if (mr_likely(r->header == MR_HEADER))
+        return tx_heads(r, p, pkts, n, bytes, MR_HEADER);
+    return tx_heads(r, p, pkts, n, bytes, MR_HEADER_LEGACY);
+}
+
+/* One packet, into whatever comes next. */
+MR_INLINE enum mr_room
+tx_one(struct mr_ring *r, struct mr_progress *p, uint32_t *left,
+       const struct mr_pkt *pkt, unsigned v)
+{
+    struct mr_progress slow = *p;
+    uint32_t slow_left = *left;
+    enum mr_room result;
+    struct mr_list list;
+    struct mr_desc d;
+
+    if (v & MR_V_PACKED) { /* within a line */
+        if (!mr_device_head(r, &p->at, &d, &list, v))
+            return MR_ROOM_LATER;
+        if (mr_likely(mr_device_plain(&d, true) &&
+                      tx_plain(r, &p->near, d.addr, d.len, MR_HEADER, pkt))) {
+            mr_device_use(r, &p->run, &list, pkt->pkt_len + MR_HEADER, false,
+                          v);
+            --*left;
+            return MR_ROOM_FOUND;
+        }
+    }
+    result = tx_generals[v](r, &slow, &slow_left, pkt);
+    *p = slow;
+    *left = slow_left;
+    return result;
 }
 
 MR_INLINE uint32_t
 device_tx(struct mr_ring *r, struct mr_pkt **pkts, uint32_t n, unsigned v)
 {
-    struct mr_progress p = {.at = r->at.avail, .run = {.at = r->at.used}};
-    struct mr_list list;
-    struct mr_desc d;
+    struct mr_progress p;
     uint64_t bytes = 0;
-    uint32_t sent = 0;
     uint32_t dropped = 0;
+    uint32_t sent = 0;
     uint32_t left;
 
     if (mr_unlikely(r->fault))
         return 0;
-    left = mr_device_pending(r, p.at, UINT32_MAX, v);
-    for (; sent < n && left; sent++) {
-        struct mr_pkt *pkt = pkts[sent];
-        uint32_t need = pkt->pkt_len + r->header;
-        struct mr_pos before = p.at;
-        uint8_t *ptr;
+    left = mr_device_pending(r, r->at.avail, UINT32_MAX, v);
+    if (!left)
+        return 0;
+    p = mr_device_progress(r);
+    while (sent < n && left) {
+        uint32_t k = MR_MIN(n - sent, left);
+        enum mr_room result;
 
-        if (v & MR_V_PACKED && n - sent >= MR_GROUP && left >= MR_GROUP &&
-            tx_group(r, &p, &pkts[sent], &bytes, v)) {
-            sent += MR_GROUP - 1;
-            left -= MR_GROUP;
+        k = tx_run(r, &p, &pkts[sent], k, &bytes, v);
+        sent += k;
+        left -= k;
+        if (k)
             continue;
-        }
-        if (!mr_device_head(r, &p.at, &d, &list, v))
+        result = tx_one(r, &p, &left, pkts[sent], v);
+        if (result == MR_ROOM_LATER)
             break;
-        ptr = mr_device_direct(r, &d, true);
-        if (mr_likely(ptr && d.len >= need && pkt->nb_segs == 1)) {
-            mr_header_put(ptr, r->header, 1);
-            mr_copy(ptr + r->header, mr_pkt_data(pkt), pkt->data_len);
-            mr_device_use(r, &p.run, &list, need, false, v);
-            left--;
-        } else {
-            struct mr_progress slow = {.at = before, .run = p.run};
-            uint32_t slow_left = left;
-            enum tx_result result = tx_generals[v](r, &slow, &slow_left, pkt);
-
-            p = slow;
-            left = slow_left;
-            if (result == TX_WAIT)
-                break;
-            if (result == TX_DROP) {
-                dropped++;
-                continue;
-            }
-        }
-        bytes += pkt->pkt_len;
+        if (result == MR_ROOM_FOUND)
+            bytes += pkts[sent]->pkt_len;
+        else
+            dropped++;
+        sent++;
     }
     mr_device_finish(r, &p, false, v);
     mr_pkts_free(pkts, sent);

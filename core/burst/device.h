@@ -15,7 +15,16 @@
 struct mr_progress {
     struct mr_pos at;
     struct mr_used_run run;
+    struct mr_region near; /* where the last buffer lay */
 };
+
+MR_INLINE struct mr_progress
+mr_device_progress(const struct mr_ring *r)
+{
+    return (struct mr_progress){.at = r->at.avail,
+                                .run = {.at = r->at.used},
+                                .near = r->memory->region[0]};
+}
 
 /* Lists to take, at most n. A packed ring only knows whether there is one; its
  * size bounds a burst against a driver that adds buffers for ever (C15). */
@@ -38,17 +47,91 @@ mr_device_head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *d,
     return mr_split_head(r, at, d, list);
 }
 
+/* mr_memory_guest, with a look first where the last buffer lay. Where nothing
+ * is, there is no room either. */
+MR_INLINE uint8_t *
+mr_device_guest(const struct mr_ring *r, struct mr_region *near, uint64_t guest,
+                uint64_t *room)
+{
+    uint64_t at = guest - near->guest;
+
+    if (mr_unlikely(at >= near->size)) {
+        struct mr_region found;
+
+        *room = 0;
+        if (!mr_memory_find(r->memory, guest, &found))
+            return NULL;
+        *near = found;
+        at = guest - near->guest;
+    }
+    *room = near->size - at;
+    return near->host + at;
+}
+
 /* Host address of a list's bytes when it is one direct descriptor inside one
  * region, as drivers make them; else NULL. `write` = the direction wanted. */
 MR_INLINE uint8_t *
-mr_device_direct(const struct mr_ring *r, const struct mr_desc *d, bool write)
+mr_device_direct(const struct mr_ring *r, struct mr_region *near,
+                 const struct mr_desc *d, bool write)
 {
     uint16_t flags =
         d->flags & (MR_DESC_NEXT | MR_DESC_INDIRECT | MR_DESC_WRITE);
-    uint64_t room;
-    uint8_t *ptr = mr_memory_guest(r->memory, d->addr, &room);
+    uint64_t room = 0;
+    uint8_t *ptr = mr_device_guest(r, near, d->addr, &room);
 
     return flags == (write ? MR_DESC_WRITE : 0) && d->len <= room ? ptr : NULL;
+}
+
+/* Can used entries be written where the lists lie, on a packed ring? */
+MR_INLINE bool
+mr_device_in_step(const struct mr_progress *p)
+{
+    return p->run.at.pos == p->at.pos && p->run.at.wrap == p->at.wrap;
+}
+
+/* Takes over the position of a loop over lines, whose n lists were used as they
+ * were taken; returns n. */
+MR_INLINE uint32_t
+mr_device_stand(struct mr_progress *p, struct mr_pos at, uint32_t n)
+{
+    p->at = at;
+    p->run.at = at;
+    p->run.n += n;
+    return n;
+}
+
+/* Is the list one direct descriptor of the wanted direction? */
+MR_INLINE bool
+mr_device_plain(const struct mr_desc *d, bool write)
+{
+    return (d->flags & (MR_DESC_NEXT | MR_DESC_INDIRECT | MR_DESC_WRITE)) ==
+           (write ? MR_DESC_WRITE : 0);
+}
+
+/* Host addresses of the buffers of a line, whose lengths `word` has; false
+ * unless all of them lie in one region. */
+MR_INLINE bool
+mr_device_pointers(const struct mr_ring *r, struct mr_region *near,
+                   const struct mr_packed_desc *line,
+                   const uint64_t word[MR_GROUP], uint8_t *ptr[MR_GROUP])
+{
+    uint64_t addr[MR_GROUP];
+    uint64_t room;
+
+    MR_UNROLLED(i, MR_GROUP)
+    addr[i] = mr_load(&line[i].addr);
+    if (mr_unlikely(!mr_device_guest(r, near, addr[0], &room)))
+        return false;
+    MR_UNROLLED(i, MR_GROUP)
+    {
+        uint64_t at = addr[i] - near->guest;
+
+        if (mr_unlikely(at >= near->size ||
+                        (uint32_t)word[i] > near->size - at))
+            return false;
+        ptr[i] = near->host + at;
+    }
+    return true;
 }
 
 /* Resolves any list whose first descriptor is `d`, taken from `first`, and
@@ -91,7 +174,7 @@ mr_device_finish(struct mr_ring *r, struct mr_progress *p, bool in_order,
         return;
     r->at.avail = p->at;
     if (v & MR_V_PACKED)
-        mr_packed_publish_used(r, &p->run, v & MR_V_PLATFORM);
+        mr_packed_publish_used(r, &p->run, in_order, v & MR_V_PLATFORM);
     else
         mr_split_publish_used(r, &p->run, in_order, v & MR_V_PLATFORM);
     mr_notify_if_wanted(r, true, v);
@@ -105,4 +188,100 @@ mr_header_asks_offload(const void *header)
 
     memcpy(&word, header, sizeof(word));
     return (word & 0xff01) != 0; /* NEEDS_CSUM, any gso_type */
+}
+
+/* ---- Any packet -------------------------------------------------------- */
+
+/* What is wrong with the list as a packet (N90-N92, S69, S70). */
+MR_INLINE enum mr_fault
+mr_device_packet_fault(const struct mr_ring *r, const struct mr_list *list)
+{
+    if (list->fault)
+        return list->fault;
+    if (list->len < (uint32_t)r->header + MR_FRAME_MIN)
+        return MR_FAULT_RUNT;
+    return list->len > (uint32_t)r->header + MR_FRAME_MAX ? MR_FAULT_GIANT
+                                                          : MR_FAULT_NONE;
+}
+
+/* The buffers that one packet goes into. */
+struct mr_buffers {
+    uint32_t n;
+    uint64_t len;
+    struct mr_list list[MR_CHAIN_SEGS];
+    struct mr_gather gather;
+};
+
+/* Is there room for a packet: found, later perhaps, or never? */
+enum mr_room { MR_ROOM_FOUND, MR_ROOM_LATER, MR_ROOM_NEVER };
+
+/* A list that cannot be used, and those gathered before it for the same
+ * packet, go back empty. */
+MR_INLINE void
+mr_device_skip_buffers(struct mr_ring *r, struct mr_used_run *run,
+                       struct mr_buffers *b, enum mr_fault fault, unsigned v)
+{
+    for (uint32_t i = 0; i < b->n; i++) {
+        mr_ring_skip(r, fault);
+        mr_device_use(r, run, &b->list[i], 0, false, v);
+    }
+    b->n = 0;
+    b->len = 0;
+    b->gather.n = 0;
+}
+
+/* Finds buffers for `need` bytes: one, or with mergeable buffers as many as it
+ * takes (N36). When the driver has too few (LATER) or they can never hold the
+ * packet (NEVER), none is consumed (N41, N42). Lists with a fault go back on
+ * the way. */
+MR_INLINE enum mr_room
+mr_device_gather(struct mr_ring *r, struct mr_progress *p, uint32_t *left,
+                 uint32_t need, struct mr_buffers *b, unsigned v)
+{
+    const uint32_t most = v & MR_V_MERGEABLE ? MR_CHAIN_SEGS : 1;
+    struct mr_pos start = p->at;
+    uint32_t start_left = *left;
+    enum mr_room result = MR_ROOM_FOUND;
+    struct mr_desc d;
+
+    b->n = 0;
+    b->len = 0;
+    b->gather.n = 0;
+    while (b->len < need) {
+        struct mr_list *list = &b->list[b->n];
+        struct mr_pos first = p->at;
+
+        result = b->n == most ? MR_ROOM_NEVER : MR_ROOM_LATER;
+        if (b->n == most || !*left || !mr_device_head(r, &p->at, &d, list, v) ||
+            !mr_device_resolve(r, first, &p->at, &d, true, list, &b->gather, v))
+            break;
+        result = MR_ROOM_FOUND;
+        --*left;
+        b->n++;
+        b->len += list->len;
+        if (list->fault || list->len < r->header) { /* S69, N40 */
+            mr_device_skip_buffers(
+                r, &p->run, b, list->fault ? list->fault : MR_FAULT_RUNT, v);
+            start = p->at;
+            start_left = *left;
+        }
+    }
+    if (result != MR_ROOM_FOUND) {
+        p->at = start;
+        *left = start_left;
+    }
+    return result;
+}
+
+/* Uses the buffers that hold `len` bytes, all but the last filled completely
+ * (N36). */
+MR_INLINE void
+mr_device_use_buffers(struct mr_ring *r, struct mr_used_run *run,
+                      const struct mr_buffers *b, uint32_t len, unsigned v)
+{
+    for (uint32_t i = 0; i + 1 < b->n; i++) {
+        mr_device_use(r, run, &b->list[i], (uint32_t)b->list[i].len, false, v);
+        len -= (uint32_t)b->list[i].len;
+    }
+    mr_device_use(r, run, &b->list[b->n - 1], len, false, v);
 }

@@ -10,10 +10,12 @@
 #include "base/atomic.h"
 #include "base/error.h"
 #include "mem/arena.h"
+#include "mem/packet_stash.h"
 
 #define SAME_OFFSET(ours, theirs)                                              \
     static_assert(offsetof(struct mr_pkt, ours) ==                             \
-                  offsetof(struct rte_mbuf, theirs), "mirror of rte_mbuf")
+                      offsetof(struct rte_mbuf, theirs),                       \
+                  "mirror of rte_mbuf")
 
 SAME_OFFSET(buf_addr, buf_addr);
 SAME_OFFSET(buf_iova, buf_iova);
@@ -53,8 +55,7 @@ enum {
 static size_t
 pool_stride(uint32_t room)
 {
-    size_t lines =
-        (MR_HEADROOM + room + MR_CACHE_LINE - 1) / MR_CACHE_LINE;
+    size_t lines = (MR_HEADROOM + room + MR_CACHE_LINE - 1) / MR_CACHE_LINE;
 
     return (lines | 1) * MR_CACHE_LINE;
 }
@@ -93,8 +94,7 @@ packet_init(struct rte_mempool *mp, void *opaque, void *object, unsigned i)
     m->buf_iova = (uintptr_t)m->buf_addr;
     m->buf_len = (uint16_t)(MR_HEADROOM + pool->room);
     m->pool = mp;
-    memcpy(&m->data_off, &(uint64_t){MR_PKT_FRESH}, 8);
-    m->ol_flags = RTE_MBUF_F_EXTERNAL;
+    mr_pkt_refresh((struct mr_pkt *)m);
     m->shinfo = shared;
     memset(shared, 0, sizeof(*shared));
     rte_mbuf_ext_refcnt_set(shared, 1);
@@ -179,8 +179,8 @@ pool_destroy(struct mr_pool *pool)
 }
 
 int
-mr_pool_create_in(struct mr_arena *arena,
-                  const struct mr_pool_options *options, struct mr_pool **out)
+mr_pool_create_in(struct mr_arena *arena, const struct mr_pool_options *options,
+                  struct mr_pool **out)
 {
     struct mr_pool *pool;
     uint32_t cache;
@@ -196,15 +196,17 @@ mr_pool_create_in(struct mr_arena *arena,
     pool->stride = pool_stride(pool->room);
     pool->span = pool->stride * pool->packets;
     /* DPDK wants caches well below the pool's size. */
-    cache = MR_MIN(options->cache ? options->cache : CACHE,
-                   pool->packets * 2 / 3);
+    cache =
+        MR_MIN(options->cache ? options->cache : CACHE, pool->packets * 2 / 3);
     rc = pool_bytes_get(pool, arena);
     if (!rc)
         rc = pool_headers_get(pool, cache);
     if (rc) {
         pool_destroy(pool);
-        return mr_error_set(rc, "cannot make a pool of %u packets (%s): ask "
-                            "for fewer", options->packets, mr_error_name(rc));
+        return mr_error_set(rc,
+                            "cannot make a pool of %u packets (%s): ask "
+                            "for fewer",
+                            options->packets, mr_error_name(rc));
     }
     *out = pool;
     return 0;
@@ -222,7 +224,8 @@ mr_pool_free(struct mr_pool *pool)
     uint32_t home = mr_pool_available(pool);
 
     if (home < pool->packets)
-        return mr_error_set(-EBUSY, "%u packets of the pool are still out: "
+        return mr_error_set(-EBUSY,
+                            "%u packets of the pool are still out: "
                             "free bursts and close ports first",
                             pool->packets - home);
     pool_destroy(pool);
@@ -268,12 +271,63 @@ int
 mr_pool_template(struct mr_pool *pool, const void *bytes, uint32_t len)
 {
     if (len > pool->room || len > sizeof(pool->template))
-        return mr_error_set(-EINVAL, "template of %u bytes: at most %u", len,
-                            MR_MIN(pool->room,
-                                   (uint32_t)sizeof(pool->template)));
+        return mr_error_set(
+            -EINVAL, "template of %u bytes: at most %u", len,
+            MR_MIN(pool->room, (uint32_t)sizeof(pool->template)));
     memcpy(pool->template, bytes, len);
     pool->template_len = len;
     return 0;
+}
+
+/* The cache of threads that have none: empty between bursts. */
+struct rte_mempool_cache *
+mr_stash_spare(void)
+{
+    static _Thread_local struct rte_mempool_cache spare;
+
+    return &spare;
+}
+
+/* Takes as many as refill the cache, or what the pool has. */
+MR_COLD struct mr_pkt **
+mr_stash_fetch(struct mr_stash s, uint32_t n)
+{
+    struct mr_pkt **end = mr_stash_slot(&s, n);
+    uint32_t more = (uint32_t)(end - s.top) + s.cache->size;
+
+    while (s.top < end && more) {
+        uint32_t least = (uint32_t)(end - s.top);
+
+        if (!rte_mempool_ops_dequeue_bulk(s.mp, (void **)s.top, more))
+            s.top += more;
+        else
+            more = more > least ? least : more / 2;
+    }
+    return s.top;
+}
+
+/* Leaves as many as the cache is made for. */
+MR_COLD struct mr_pkt **
+mr_stash_shed(struct mr_stash s)
+{
+    struct mr_pkt **keep = mr_stash_slot(&s, s.cache->size);
+
+    rte_mempool_ops_enqueue_bulk(s.mp, (void **)keep, (unsigned)(s.top - keep));
+    return keep;
+}
+
+uint32_t
+mr_pkts_alloc(struct mr_pool *pool, struct mr_pkt **pkts, uint32_t n)
+{
+    uint32_t got = 0;
+    struct mr_stash s;
+
+    mr_stash_open(&s, pool->mp);
+    if (mr_stash_want(&s, n) == n)
+        for (; got < n; got++)
+            pkts[got] = mr_stash_take(&s);
+    mr_stash_close(&s);
+    return got;
 }
 
 uint32_t
@@ -296,30 +350,44 @@ mr_pool_alloc(struct mr_pool *pool, struct mr_burst *burst, uint32_t n)
     return burst->n;
 }
 
-/* One segment, owned by nobody else, in its own pool's buffer. */
+/* One segment, held by nobody else, in its own pool's buffer. */
 static bool
 is_plain(const struct mr_pkt *pkt)
 {
-    return pkt->nb_segs == 1 && mr_load(&pkt->refcnt) == 1 &&
-           pkt->ol_flags == RTE_MBUF_F_EXTERNAL;
+    return mr_pkt_single(pkt) && pkt->ol_flags == RTE_MBUF_F_EXTERNAL;
+}
+
+/* How many packets from the first on are plain and of one pool. */
+static uint32_t
+plain_run(struct mr_pkt *const *pkts, uint32_t n)
+{
+    const void *pool = pkts[0]->pool;
+    uint32_t i = 0;
+
+    while (i < n && pkts[i]->pool == pool && is_plain(pkts[i]))
+        i++;
+    return i;
 }
 
 void
 mr_pkts_free(struct mr_pkt **pkts, uint32_t n)
 {
-    uint32_t i = 0;
+    while (n) {
+        uint32_t run = plain_run(pkts, MR_MIN(n, (uint32_t)MR_BURST_MAX));
+        struct mr_stash s;
 
-    while (i < n) {
-        void *mp = pkts[i]->pool;
-        uint32_t run = i;
-
-        while (run < n && pkts[run]->pool == mp && is_plain(pkts[run]))
-            run++;
-        if (run > i)
-            rte_mempool_put_bulk(mp, (void **)&pkts[i], run - i);
-        else
-            rte_pktmbuf_free((struct rte_mbuf *)pkts[run++]);
-        i = run;
+        if (run) {
+            mr_stash_open(&s, pkts[0]->pool);
+            mr_stash_room(&s, run);
+            memcpy(s.top, pkts, run * sizeof(*pkts));
+            s.top += run;
+            mr_stash_close(&s);
+        } else {
+            rte_pktmbuf_free((struct rte_mbuf *)pkts[0]);
+            run = 1;
+        }
+        pkts += run;
+        n -= run;
     }
 }
 
@@ -352,8 +420,10 @@ mr_pkt_append(struct mr_pkt *pkt, uint32_t len)
     uint8_t *end = mr_pkt_data(last) + last->data_len;
 
     if (len > mr_pkt_tailroom(last)) {
-        mr_error_set(-EINVAL, "cannot append %u bytes: the last buffer has "
-                     "room for %u", len, mr_pkt_tailroom(last));
+        mr_error_set(-EINVAL,
+                     "cannot append %u bytes: the last buffer has "
+                     "room for %u",
+                     len, mr_pkt_tailroom(last));
         return NULL;
     }
     last->data_len = (uint16_t)(last->data_len + len);
@@ -367,8 +437,10 @@ mr_pkt_trim(struct mr_pkt *pkt, uint32_t len)
     struct mr_pkt *last = last_segment(pkt);
 
     if (len > last->data_len)
-        return mr_error_set(-EINVAL, "cannot trim %u bytes: the last segment "
-                            "has %u", len, last->data_len);
+        return mr_error_set(-EINVAL,
+                            "cannot trim %u bytes: the last segment "
+                            "has %u",
+                            len, last->data_len);
     last->data_len = (uint16_t)(last->data_len - len);
     pkt->pkt_len -= len;
     return 0;
@@ -392,8 +464,10 @@ int
 mr_pkt_adj(struct mr_pkt *pkt, uint32_t len)
 {
     if (len > pkt->data_len)
-        return mr_error_set(-EINVAL, "cannot take %u bytes off the front: the "
-                            "first segment has %u", len, pkt->data_len);
+        return mr_error_set(-EINVAL,
+                            "cannot take %u bytes off the front: the "
+                            "first segment has %u",
+                            len, pkt->data_len);
     pkt->data_off = (uint16_t)(pkt->data_off + len);
     pkt->data_len = (uint16_t)(pkt->data_len - len);
     pkt->pkt_len -= len;

@@ -31,15 +31,15 @@ typedef uint32_t (*mr_burst_fn)(void *ctx, struct mr_pkt **pkts, uint32_t n);
 
 struct mr_pool {
     struct rte_mempool *mp;
-    uint32_t packets;
-    uint32_t room;      /* data bytes of a fresh packet */
-    uint32_t template_len;
-    uint8_t *bytes;     /* first buffer; */
-    size_t span;        /* all buffers, */
-    size_t stride;      /* and one */
-    void *headers;      /* private mapping behind the mempool */
+    void *headers; /* private mapping behind the mempool */
     size_t headers_size;
-    void *own_bytes;    /* private mapping behind `bytes`, NULL in an arena */
+    uint8_t *bytes; /* first buffer; */
+    size_t span;    /* all buffers, */
+    size_t stride;  /* and one */
+    uint32_t room;  /* data bytes of a fresh packet */
+    uint32_t packets;
+    uint32_t template_len;
+    void *own_bytes; /* private mapping behind `bytes`, NULL in an arena */
     size_t own_bytes_size;
     uint8_t template[2048];
 };
@@ -56,20 +56,22 @@ int mr_pool_create_in(struct mr_arena *arena,
 #define MR_PKT_FRESH                                                           \
     ((uint64_t)MR_HEADROOM | 1ull << 16 | 1ull << 32 | 0xffffull << 48)
 
+/* Makes a packet of a pool fresh, but for its lengths: the word above and the
+ * flags behind it in one store. */
+MR_INLINE void
+mr_pkt_refresh(struct mr_pkt *pkt)
+{
+    typedef uint64_t two __attribute__((vector_size(16), aligned(8)));
+
+    static_assert(offsetof(struct mr_pkt, ol_flags) ==
+                      offsetof(struct mr_pkt, data_off) + 8,
+                  "side by side");
+    *(two *)(void *)&pkt->data_off = (two){MR_PKT_FRESH, RTE_MBUF_F_EXTERNAL};
+}
+
 /* n packets, all or none (returns n or 0). Fresh; the caller sets both
  * lengths. */
-MR_INLINE uint32_t
-mr_pkts_alloc(struct mr_pool *pool, struct mr_pkt **pkts, uint32_t n)
-{
-    if (mr_unlikely(rte_mempool_get_bulk(pool->mp, (void **)pkts, n)))
-        return 0;
-    for (uint32_t i = 0; i < n; i++) {
-        memcpy(&pkts[i]->data_off, &(uint64_t){MR_PKT_FRESH}, 8);
-        if (mr_unlikely(pkts[i]->ol_flags != RTE_MBUF_F_EXTERNAL))
-            pkts[i]->ol_flags = RTE_MBUF_F_EXTERNAL;
-    }
-    return n;
-}
+uint32_t mr_pkts_alloc(struct mr_pool *pool, struct mr_pkt **pkts, uint32_t n);
 
 /* As above, with the pool's template in each packet and both lengths set. */
 uint32_t mr_pkts_fill(struct mr_pool *pool, struct mr_pkt **pkts, uint32_t n);
@@ -78,16 +80,29 @@ uint32_t mr_pkts_fill(struct mr_pool *pool, struct mr_pkt **pkts, uint32_t n);
  * Before a thread leaves the EAL: nobody else could take them. */
 void mr_pools_flush(void);
 
-/* Gives n packets back that are known to be the pool's own, of one segment and
- * held by nobody else: without a look at them. */
-MR_INLINE void
-mr_pkts_put(struct mr_pool *pool, struct mr_pkt **pkts, uint32_t n)
-{
-    rte_mempool_put_bulk(pool->mp, (void **)pkts, n);
-}
-
 /* Frees n packets, chains included. */
 void mr_pkts_free(struct mr_pkt **pkts, uint32_t n);
+
+/* One segment, held by nobody else? */
+MR_INLINE bool
+mr_pkt_single(const struct mr_pkt *pkt)
+{
+    uint32_t both; /* refcnt and nb_segs */
+
+    static_assert(offsetof(struct mr_pkt, nb_segs) ==
+                      offsetof(struct mr_pkt, refcnt) + 2,
+                  "one word");
+    memcpy(&both, &pkt->refcnt, sizeof(both));
+    return both == 0x10001;
+}
+
+/* Is it one of the pool's own packets, its bytes among the pool's? */
+MR_INLINE bool
+mr_pkt_of(const struct mr_pool *pool, const struct mr_pkt *pkt)
+{
+    return (size_t)((const uint8_t *)pkt - (const uint8_t *)pool->headers) <
+           pool->headers_size;
+}
 
 MR_INLINE uint8_t *
 mr_pkt_data(const struct mr_pkt *pkt)

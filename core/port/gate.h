@@ -22,9 +22,12 @@
 
 #include "base/atomic.h"
 
+/* A line lies between the two, so that each can stand among what has the same
+ * writer. */
 struct mr_gate {
-    MR_LINE uint32_t inside; /* writer: the worker */
-    MR_LINE uint32_t open;   /* writer: the control thread */
+    uint32_t open; /* writer: the control thread */
+    uint8_t apart[MR_CACHE_LINE - sizeof(uint32_t)];
+    uint32_t inside; /* writer: the worker */
 };
 
 /* 1 when membarrier serves, set once before the first gate is used. */

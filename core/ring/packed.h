@@ -23,13 +23,19 @@ mr_packed_advance(const struct mr_ring *r, struct mr_pos *at, uint32_t n)
     at->pos = (uint16_t)pos;
 }
 
-/* P6: AVAIL is our counter, USED is not. */
+/* Flags of an available descriptor on this lap: AVAIL is the counter, USED is
+ * not (P6). */
+MR_INLINE uint16_t
+mr_packed_avail_flags(uint16_t wrap)
+{
+    return wrap ? MR_DESC_AVAIL : MR_DESC_USED;
+}
+
 MR_INLINE bool
 mr_packed_is_avail(uint16_t flags, uint16_t wrap)
 {
-    uint16_t want = wrap ? MR_DESC_AVAIL : MR_DESC_USED;
-
-    return (flags & (MR_DESC_AVAIL | MR_DESC_USED)) == want;
+    return (flags & (MR_DESC_AVAIL | MR_DESC_USED)) ==
+           mr_packed_avail_flags(wrap);
 }
 
 MR_INLINE bool
@@ -51,9 +57,15 @@ mr_packed_used_flags(uint16_t wrap, bool written)
 /* The second half of a descriptor, len, id and flags, moves as one word: fewer
  * accesses, and no flags without the id they belong to. */
 MR_INLINE uint64_t *
+mr_packed_half(struct mr_packed_desc *desc)
+{
+    return (uint64_t *)(void *)desc + 1;
+}
+
+MR_INLINE uint64_t *
 mr_packed_word_at(const struct mr_ring *r, uint16_t pos)
 {
-    return (uint64_t *)(void *)&r->desc.packed[pos] + 1;
+    return mr_packed_half(&r->desc.packed[pos]);
 }
 
 MR_INLINE uint64_t
@@ -95,99 +107,100 @@ mr_packed_head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *desc,
 /* A cache line of descriptors: four lists that are handled together (P49). */
 enum { MR_GROUP = 4 };
 
-/* Are the four descriptors from `at` on one line, and have their flags, under
- * `mask`, the value `want`? Then `word` has their second halves: four plain
- * loads, one fence (P50, P65). */
+/* Does a line of descriptors start at `pos`, with all of it in the ring? */
 MR_INLINE bool
-mr_packed_group(const struct mr_ring *r, struct mr_pos at, uint16_t mask,
-                uint16_t want, uint64_t word[MR_GROUP], bool platform)
+mr_packed_at_line(const struct mr_ring *r, uint16_t pos)
 {
-    const uint64_t *half = mr_packed_word_at(r, at.pos);
+    return pos % MR_GROUP == 0 && pos + MR_GROUP <= r->size;
+}
+
+/* Have the flags of a line's descriptors, under `mask`, the value `want`? Then
+ * `word` has their second halves: four plain loads, one fence (P50, P65). */
+MR_INLINE bool
+mr_packed_line(const struct mr_packed_desc *line, uint16_t mask, uint16_t want,
+               uint64_t word[MR_GROUP], bool platform)
+{
+    const uint64_t *half = (const uint64_t *)(const void *)line + 1;
     uint64_t differ = 0;
 
-    if (at.pos % MR_GROUP || at.pos + MR_GROUP > r->size)
-        return false;
-    MR_UNROLLED(i, MR_GROUP) {
-        word[i] = mr_load(&half[2 * i]);
+    MR_UNROLLED(i, MR_GROUP)
+    {
+        word[i] = mr_load_fenced(&half[2 * i]);
         differ |= word[i] ^ (uint64_t)want << 48;
     }
-    if (platform)
-        mr_fence_io_read();
-    else
-        mr_fence_acquire();
-    return !(differ >> 48 & mask);
+    mr_order_observed(platform);
+    return !(differ & (uint64_t)mask << 48);
 }
 
-/* mr_packed_group for lists of one direct descriptor each, of the wanted
- * direction. */
+/* mr_packed_line for available lists of one direct descriptor each, of the
+ * wanted direction, on the lap `wrap`. */
 MR_INLINE bool
-mr_packed_head_group(const struct mr_ring *r, struct mr_pos at, bool write,
-                     uint64_t word[MR_GROUP], bool platform)
+mr_packed_head_line(const struct mr_packed_desc *line, uint16_t wrap,
+                    bool write, uint64_t word[MR_GROUP], bool platform)
 {
-    return mr_packed_group(r, at,
-                           MR_DESC_AVAIL | MR_DESC_USED | MR_DESC_NEXT |
-                               MR_DESC_INDIRECT | MR_DESC_WRITE,
-                           (uint16_t)((at.wrap ? MR_DESC_AVAIL : MR_DESC_USED) |
-                                      (write ? MR_DESC_WRITE : 0)),
-                           word, platform);
+    return mr_packed_line(line,
+                          MR_DESC_AVAIL | MR_DESC_USED | MR_DESC_NEXT |
+                              MR_DESC_INDIRECT | MR_DESC_WRITE,
+                          mr_packed_avail_flags(wrap) |
+                              (write ? MR_DESC_WRITE : 0),
+                          word, platform);
 }
 
-/* Writes a used entry. The first entry of a run is held back until publish, so
- * the driver, which reads in order, sees none of the run before all of it
- * (P20-P25, P53; T9). In-order: it is the only one (P44, P48; T13). */
+/* Writes a used entry, `nth` of its run, at `pos`. The first entry of a run is
+ * held back until publish, so the driver, which reads in order, sees none of
+ * the run before all of it (P20-P25, P53; T9). In-order: it is the only one,
+ * with the last id (P44, P48; T13). */
+MR_INLINE void
+mr_packed_use_at(struct mr_ring *r, struct mr_used_run *run, uint32_t nth,
+                 uint16_t pos, uint64_t word, bool in_order)
+{
+    if (mr_unlikely(!nth)) {
+        run->first = pos;
+        run->first_word = word;
+    } else if (!in_order) {
+        mr_store(mr_packed_word_at(r, pos), word);
+    }
+    run->last_id = (uint16_t)(word >> 32);
+}
+
+/* The same for a list of ndesc descriptors, and steps over it. */
 MR_INLINE void
 mr_packed_use(struct mr_ring *r, struct mr_used_run *run, uint16_t id,
               uint32_t len, uint16_t ndesc, bool in_order)
 {
-    bool first = run->n++ == 0;
     uint16_t flags = mr_packed_used_flags(run->at.wrap, len != 0);
 
-    if (first) {
-        run->first = run->at.pos;
-        run->first_word = mr_packed_word(len, id, flags);
-    } else if (in_order) {
-        run->first_word &= ~(0xffffull << 32);
-        run->first_word |= (uint64_t)id << 32;
-    } else {
-        mr_store(mr_packed_word_at(r, run->at.pos),
-                 mr_packed_word(len, id, flags));
-    }
+    mr_packed_use_at(r, run, run->n++, run->at.pos,
+                     mr_packed_word(len, id, flags), in_order);
     mr_packed_advance(r, &run->at, ndesc);
 }
 
-/* Writes the used entries of a group; word: the len and id of each. They lie
- * where the group lay: used entries do not lag behind (T8). */
+/* Writes the used entries of a line of lists; word: the len and id of each.
+ * They lie where the lists lay: used entries do not lag behind (T8). */
 MR_INLINE void
-mr_packed_use_group(struct mr_ring *r, struct mr_used_run *run,
-                    const uint64_t word[MR_GROUP], bool written, bool in_order)
+mr_packed_use_line(struct mr_ring *r, struct mr_used_run *run,
+                   struct mr_packed_desc *line, const uint64_t word[MR_GROUP],
+                   bool written, bool in_order)
 {
-    uint64_t flags =
-        (uint64_t)mr_packed_used_flags(run->at.wrap, written) << 48;
-    uint64_t *half = mr_packed_word_at(r, run->at.pos);
-    bool first = !run->n;
+    uint64_t flags = (uint64_t)mr_packed_used_flags(run->at.wrap, written)
+                     << 48;
 
-    if (first) {
-        run->first = run->at.pos;
-        run->first_word = word[0] | flags;
-    }
-    if (in_order) {
-        run->first_word = (run->first_word & ~(0xffffull << 32)) |
-                          (word[MR_GROUP - 1] & 0xffffull << 32);
-    } else {
-        if (!first)
-            mr_store(&half[0], word[0] | flags);
-        MR_UNROLLED(i, MR_GROUP - 1)
-            mr_store(&half[2 * i + 2], word[i + 1] | flags);
-    }
+    (void)line;
+    MR_UNROLLED(i, MR_GROUP)
+    mr_packed_use_at(r, run, i ? 1 : run->n, (uint16_t)(run->at.pos + i),
+                     word[i] | flags, in_order);
     run->n += MR_GROUP;
     mr_packed_advance(r, &run->at, MR_GROUP);
 }
 
 MR_INLINE void
 mr_packed_publish_used(struct mr_ring *r, struct mr_used_run *run,
-                       bool platform)
+                       bool in_order, bool platform)
 {
     r->at.used = run->at;
+    if (in_order)
+        run->first_word = (run->first_word & ~(0xffffull << 32)) |
+                          (uint64_t)run->last_id << 32;
     mr_order_publish(mr_packed_word_at(r, run->first), run->first_word,
                      platform); /* P58, P60 */
 }
@@ -210,51 +223,62 @@ mr_packed_used_at(const struct mr_ring *r, const struct mr_state *s,
 }
 
 /* Writes n elements as one list under a free id; the head's flags go last and
- * hand it over (P9-P12, P56). Returns the id. */
+ * hand it over (P9-P12, P56). Returns the id. The list takes an id for each of
+ * its descriptors, so that ids are taken and put back where the ring stands. */
 MR_INLINE uint16_t
 mr_packed_add(struct mr_ring *r, struct mr_state *s,
               const struct mr_desc *element, uint32_t n, bool platform)
 {
     uint16_t head = s->avail.pos;
-    uint16_t id = s->head;
+    uint16_t id = r->ids[head];
+    uint16_t last = id;
     uint64_t head_word = 0;
 
-    s->head = r->slot[id].next;
-    s->free_ids--;
     s->free = (uint16_t)(s->free - n);
     for (uint32_t i = 0; i < n; i++) {
-        uint16_t lap = s->avail.wrap ? MR_DESC_AVAIL : MR_DESC_USED;
-        uint16_t flags = (uint16_t)(element[i].flags | lap |
-                                    (i + 1 < n ? MR_DESC_NEXT : 0));
+        uint16_t flags =
+            (uint16_t)(element[i].flags | mr_packed_avail_flags(s->avail.wrap) |
+                       (i + 1 < n ? MR_DESC_NEXT : 0));
         uint64_t word = mr_packed_word(element[i].len, id, flags);
         uint16_t pos = s->avail.pos;
 
         mr_store(&r->desc.packed[pos].addr, element[i].addr);
-        if (i)
+        if (i) {
             mr_store(mr_packed_word_at(r, pos), word);
-        else
+            r->slot[last].next = r->ids[pos];
+            last = r->ids[pos];
+        } else {
             head_word = word;
+        }
         mr_packed_advance(r, &s->avail, 1);
     }
     mr_order_publish(mr_packed_word_at(r, head), head_word, platform);
     return id;
 }
 
-/* Puts a used id back at the end of the free list and skips its descriptors
- * (P13, P15). */
-MR_INLINE void
-mr_packed_release(struct mr_ring *r, struct mr_state *s, uint16_t id)
+/* The head id of the oldest list that is out. */
+MR_INLINE uint16_t
+mr_packed_oldest(const struct mr_ring *r, const struct mr_state *s)
 {
-    uint32_t ndesc = mr_predict(r->slot[id].ndesc, 1);
+    return r->ids[s->used.pos];
+}
 
-    if (s->free_ids)
-        r->slot[s->tail].next = id;
-    else
-        s->head = id;
-    s->tail = id;
-    s->free_ids++;
+/* The ids of the list under `id` are free again, and its descriptors are
+ * skipped (P13, P15). */
+MR_INLINE void
+mr_packed_release(struct mr_ring *r, struct mr_state *s, uint16_t id,
+                  bool plain)
+{
+    uint32_t ndesc = plain ? 1 : r->slot[id].ndesc;
+
+    r->ids[s->used.pos] = id;
+    mr_packed_advance(r, &s->used, 1);
+    for (uint32_t i = 1; i < ndesc; i++) {
+        id = r->slot[id].next;
+        r->ids[s->used.pos] = id;
+        mr_packed_advance(r, &s->used, 1);
+    }
     s->free = (uint16_t)(s->free + ndesc);
-    mr_packed_advance(r, &s->used, ndesc);
 }
 
 /* ---- Notifications, both sides ----------------------------------------- */

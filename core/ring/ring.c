@@ -52,16 +52,22 @@ check_parts(const struct mr_ring_config *c)
         start[i] = (uintptr_t)c->part[i];
         end[i] = start[i] + mr_ring_part_bytes(packed, event_idx, c->size, i);
         if (!start[i])
-            return mr_error_set(-EINVAL, "the ring's %s is not in one region "
-                                "of guest memory (V123)", part_name[i]);
+            return mr_error_set(-EINVAL,
+                                "the ring's %s is not in one region "
+                                "of guest memory (V123)",
+                                part_name[i]);
         if (start[i] % align[packed][i])
-            return mr_error_set(-EINVAL, "the ring's %s is not aligned to %u "
-                                "(%s)", part_name[i], align[packed][i],
+            return mr_error_set(-EINVAL,
+                                "the ring's %s is not aligned to %u "
+                                "(%s)",
+                                part_name[i], align[packed][i],
                                 packed ? "P2" : "S2");
         for (int j = 0; j < i; j++)
             if (start[i] < end[j] && start[j] < end[i])
-                return mr_error_set(-EINVAL, "the ring's %s and %s overlap "
-                                    "(V125)", part_name[j], part_name[i]);
+                return mr_error_set(-EINVAL,
+                                    "the ring's %s and %s overlap "
+                                    "(V125)",
+                                    part_name[j], part_name[i]);
     }
     return 0;
 }
@@ -81,8 +87,10 @@ set_base(struct mr_ring *r, const struct mr_ring_config *c)
     if (!used) /* B4: the sender knows only one position */
         used = avail;
     if ((avail & 0x7fff) >= c->size || (used & 0x7fff) >= c->size)
-        return mr_error_set(-EINVAL, "ring base %#x lies beyond %u entries "
-                            "(B6)", c->base, c->size);
+        return mr_error_set(-EINVAL,
+                            "ring base %#x lies beyond %u entries "
+                            "(B6)",
+                            c->base, c->size);
     r->at.avail = (struct mr_pos){avail & 0x7fff, avail >> 15};
     r->at.used = (struct mr_pos){used & 0x7fff, used >> 15};
     return 0;
@@ -105,21 +113,34 @@ start_device(struct mr_ring *r)
     mr_store(&r->used.split->flags, r->event_idx ? 0 : MR_USED_NO_NOTIFY);
 }
 
-/* Every id (packed) or descriptor (split) is free, in ascending order: taken
- * from the head and given back at the tail they stay in ring order as long as
- * completions are in order (S38). */
+static void
+free_driver(struct mr_ring *r)
+{
+    free(r->out);
+    free(r->slot);
+    free(r->ids);
+    r->out = NULL;
+    r->slot = NULL;
+    r->ids = NULL;
+}
+
+/* Every id is free, in ascending order. */
 static int
 start_driver(struct mr_ring *r, const struct mr_ring_config *c)
 {
+    r->out = malloc(c->size * sizeof(*r->out));
     r->slot = calloc(c->size, sizeof(*r->slot));
-    if (!r->slot)
+    r->ids = malloc(c->size * sizeof(*r->ids));
+    if (!r->out || !r->slot || !r->ids) {
+        free_driver(r);
         return mr_error_set(-ENOMEM, "no memory for a ring of %u entries",
                             c->size);
-    for (uint32_t i = 0; i < c->size; i++)
-        r->slot[i].next = (uint16_t)((i + 1) % c->size);
+    }
+    for (uint32_t i = 0; i < c->size; i++) {
+        r->ids[i] = (uint16_t)i;
+        r->out[i] = MR_OUT_NONE;
+    }
     r->at.free = r->size;
-    r->at.free_ids = r->size;
-    r->at.tail = (uint16_t)(c->size - 1);
     r->tables = c->shadow_tables;
     r->headers = (uint8_t *)c->shadow_tables +
                  (size_t)c->size * MR_TABLE_ENTRIES * sizeof(*r->tables);
@@ -175,13 +196,12 @@ mr_ring_start(struct mr_ring *r, const struct mr_ring_config *c)
 void
 mr_ring_stop(struct mr_ring *r)
 {
-    if (r->slot) {
+    if (r->out) {
         for (uint32_t i = 0; i < r->size; i++)
-            mr_pkt_free(r->slot[i].pkt);
+            mr_pkt_free(mr_out_pkt(r->out[i]));
         mr_pkt_free(r->partial);
-        free(r->slot);
     }
-    r->slot = NULL;
+    free_driver(r);
     r->partial = NULL;
     r->started = false;
 }
@@ -229,9 +249,8 @@ mr_ring_dump(const struct mr_ring *r, char *out, uint32_t size)
         "  next avail %u wrap %u, next used %u wrap %u, free %u\n",
         is_packed(r->features) ? "packed" : "split",
         r->driver ? "driver" : "device", r->rx ? "rx" : "tx", r->size,
-        r->header, (unsigned long long)r->features, r->fault,
-        r->at.avail.pos, r->at.avail.wrap, r->at.used.pos,
-        r->at.used.wrap, r->at.free);
-    return n + dump_shared(r, n < size ? out + n : out,
-                           n < size ? size - n : 0);
+        r->header, (unsigned long long)r->features, r->fault, r->at.avail.pos,
+        r->at.avail.wrap, r->at.used.pos, r->at.used.wrap, r->at.free);
+    return n +
+           dump_shared(r, n < size ? out + n : out, n < size ? size - n : 0);
 }

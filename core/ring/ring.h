@@ -6,8 +6,8 @@
  * peer writes.
  *
  * Owner: the worker that is inside the queue's gate; the control thread while
- * the gate is closed. Lines: hot (read and written by every burst), shadow
- * (driver records, notification state), cold (as configured).
+ * the gate is closed. Lines: as set up, state, and as set up for the driver
+ * side: a burst touches two of them on the device side, three on the other.
  *
  * Invariants:
  *  1. avail and used positions change only by what was published.
@@ -39,16 +39,33 @@ struct mr_used_run {
     uint32_t n;          /* lists in the run */
     uint16_t first;      /* packed: position of the first entry, */
     uint64_t first_word; /* and its len, id and flags, held back */
-    uint16_t last_id;    /* split in-order: the id that stands for all */
+    uint16_t last_id;    /* in-order: the id that stands for all */
 };
 
-/* Driver side: what is outstanding under an id. */
+/* Driver side: what is out under an id, a packet with a mark in its lowest bit.
+ * Plain, without the mark, is one descriptor with a packet of the ring's pool,
+ * which needs no look before it goes home. MR_OUT_NONE: nothing, or an id that
+ * is not the first of its list. */
+typedef uintptr_t mr_out;
+
+enum { MR_OUT_NONE = 1 };
+
+MR_INLINE bool
+mr_out_plain(mr_out out)
+{
+    return !(out & 1);
+}
+
+MR_INLINE struct mr_pkt *
+mr_out_pkt(mr_out out)
+{
+    return (struct mr_pkt *)(out & ~(mr_out)1);
+}
+
+/* Driver side: the shape of the list that is out under an id. */
 struct mr_slot {
-    struct mr_pkt *pkt; /* NULL: id is free (or a non-head of a chain) */
-    uint32_t room;      /* rx: bytes exposed; tx: 1 = a packet of our pool that
-                         * can go home without a look, 0 = any other */
-    uint16_t ndesc;     /* descriptors that the ring must advance by */
-    uint16_t next;      /* free list of ids, or next descriptor of a chain */
+    uint16_t ndesc; /* descriptors, and ids, that it takes */
+    uint16_t next;  /* next id of a list of several */
 };
 
 /* What every buffer changes: a burst works on a copy in registers and stores
@@ -56,14 +73,16 @@ struct mr_slot {
 struct mr_state {
     struct mr_pos avail; /* next buffer to make available, or to take */
     struct mr_pos used;  /* next buffer to take back, or to use */
-    /* Driver side. Free descriptors (split) or ids (packed) form a list that
-     * is taken from at its head and given back to at its tail, so that in-order
-     * completion keeps it in ring order (S38). */
-    uint16_t free;     /* descriptors that are free */
-    uint16_t free_ids; /* entries of the list */
+    /* Driver side. Descriptors of the ring that are free, and where in
+     * mr_ring.ids the next id is taken (head) and put back (tail). A packed
+     * ring takes and puts at its avail and used positions. */
+    uint16_t free;
     uint16_t head;
     uint16_t tail;
-    uint16_t expect;   /* in-order: id of the oldest buffer out */
+    /* Driver, in-order: the batch that one used entry stands for. */
+    bool in_batch;
+    uint16_t batch_id;
+    uint32_t batch_len;
 };
 
 /* Copies a state field by field: as one block the compiler would keep the
@@ -76,14 +95,15 @@ mr_state_copy(struct mr_state *to, const struct mr_state *from)
     to->used.pos = from->used.pos;
     to->used.wrap = from->used.wrap;
     to->free = from->free;
-    to->free_ids = from->free_ids;
     to->head = from->head;
     to->tail = from->tail;
-    to->expect = from->expect;
+    to->in_batch = from->in_batch;
+    to->batch_id = from->batch_id;
+    to->batch_len = from->batch_len;
 }
 
 struct mr_ring {
-    /* Hot. */
+    /* Line 0: as set up. */
     MR_LINE union {
         struct mr_split_desc *split;
         struct mr_packed_desc *packed;
@@ -95,55 +115,81 @@ struct mr_ring {
     union {
         struct mr_split_used *split;
         struct mr_packed_event *packed;
-    } used; /* device area */
+    } used;                         /* device area */
     const struct mr_memory *memory; /* device side */
     struct mr_pool *pool;
     struct mr_counters *counters;
-    struct mr_state at;
     uint16_t size;
-    uint8_t header;  /* bytes of the virtio-net header: 10 or 12 */
+    uint8_t header; /* bytes of the virtio-net header: 10 or 12 */
     bool event_idx;
-    uint32_t fault;  /* enum mr_fault */
-
-    /* Shadow. */
-    MR_LINE struct mr_slot *slot; /* driver side: [size], by id */
-    uint64_t delta;     /* driver side: guest address = pointer - delta */
-    uint16_t batch_id;  /* driver, in-order: batch that one entry stands for */
-    bool in_batch;
     bool indirect;
-    bool split_header;  /* driver: header in a descriptor of its own (N19) */
-    bool signalled_valid;    /* false until the first decision (S33, P42) */
-    struct mr_pos signalled; /* position at the last notification decision */
-    uint32_t batch_len;
-    int notify_fd;      /* call (device) or kick (driver); -1 = none */
-    struct mr_pkt *partial;      /* driver rx: packet of several buffers, */
-    struct mr_pkt *partial_last; /* of which not all came yet */
-    uint32_t partial_left;
-    struct mr_packed_desc *tables; /* driver: [size][MR_TABLE_ENTRIES] */
-    uint8_t *headers; /* driver tx: [size][MR_HEADER_SLOT], zeroed */
-
-    /* Cold. */
-    MR_LINE uint64_t features;
+    bool split_header; /* driver: header in a descriptor of its own (N19) */
+    int notify_fd;     /* call (device) or kick (driver); -1 = none */
     bool driver;
     bool rx;
     bool started;
+
+    /* Line 1: state. */
+    MR_LINE struct mr_state at;
+    uint32_t fault;          /* enum mr_fault */
+    struct mr_pos signalled; /* position at the last notification decision */
+    bool signalled_valid;    /* false until the first decision (S33, P42) */
+    uint32_t partial_left;
+    struct mr_pkt *partial;      /* driver rx: packet of several buffers, */
+    struct mr_pkt *partial_last; /* of which not all came yet */
+
+    /* Line 2: as set up, driver side. */
+    MR_LINE mr_out *out;  /* [size], by id */
+    struct mr_slot *slot; /* [size], by id, unless plain */
+    /* [size], the free ids in the order in which they were put back, and,
+     * behind them, those in use in the order in which they were taken: as long
+     * as completions come in order it is the ring's (S38). */
+    uint16_t *ids;
+    uint64_t delta;                /* guest address = pointer - delta */
+    struct mr_packed_desc *tables; /* [size][MR_TABLE_ENTRIES] */
+    uint8_t *headers;              /* tx: [size][MR_HEADER_SLOT], zeroed */
+    uint64_t features;
 };
+
+/* Who writes which field, in their order: X(field, writer). `start` = the
+ * control thread, before the ring runs; `gate` = also later, behind the closed
+ * gate; `data` = the data path. fields.c asserts that the data path has a line
+ * of its own, so that neither side's stores cost the other (T31). */
+#define MR_RING_FIELDS(X)                                                      \
+    X(desc, start)                                                             \
+    X(avail, start) X(used, start) X(memory, start) X(pool, start)             \
+        X(counters, start) X(size, start) X(header, start) X(event_idx, start) \
+            X(indirect, start) X(split_header, start) X(notify_fd, gate)       \
+                X(driver, start) X(rx, start) X(started, gate) X(at, data)     \
+                    X(fault, data) X(signalled, data) X(signalled_valid, data) \
+                        X(partial_left, data) X(partial, data)                 \
+                            X(partial_last, data) X(out, start) X(slot, start) \
+                                X(ids, start) X(delta, start) X(tables, start) \
+                                    X(headers, start) X(features, start)
+
+/* r->header, as a constant where the layout decides it: packed implies
+ * VERSION_1 (T13h). */
+MR_INLINE uint32_t
+mr_ring_header(const struct mr_ring *r, bool packed)
+{
+    return packed ? (uint32_t)MR_HEADER : r->header;
+}
 
 enum { MR_HEADER_SLOT = 16 };
 
 struct mr_ring_config {
     uint64_t features;
     uint32_t size;
-    uint32_t base;    /* SET_VRING_BASE value (virtqueues 5) */
-    bool driver;      /* which side we are */
-    bool rx;          /* which way packets go: true = into Moonring */
-    void *part[3];    /* host: descriptors, driver area, device area */
+    uint32_t base; /* SET_VRING_BASE value (virtqueues 5) */
+    bool driver;   /* which side we are */
+    bool rx;       /* which way packets go: true = into Moonring */
+    void *part[3]; /* host: descriptors, driver area, device area */
     const struct mr_memory *memory; /* device side */
-    uint64_t delta;   /* driver side: guest address = pointer - delta */
+    uint64_t delta;       /* driver side: guest address = pointer - delta */
     void *shadow_tables;  /* driver: mr_ring_table_bytes(size), shared */
     struct mr_pool *pool; /* rx: buffers; driver: sent in place, else copied */
     struct mr_counters *counters;
-    int notify_fd;    /* stays the caller's; -1 = none */
+    int notify_fd; /* stays the caller's; -1 = none */
 };
 
 /* Shared memory that the driver side needs beside the ring parts: header slots

@@ -53,53 +53,87 @@ mr_split_pending(struct mr_ring *r, struct mr_pos at, uint32_t max,
     return MR_MIN(n, max);
 }
 
+/* What a burst reads of a ring for every list, in registers. */
+struct mr_split_view {
+    struct mr_split_desc *desc;
+    uint16_t *avail;
+    uint64_t *used; /* elements: id and length as one word */
+    uint32_t size;
+};
+
+MR_INLINE struct mr_split_view
+mr_split_view(const struct mr_ring *r)
+{
+    return (struct mr_split_view){r->desc.split, r->avail.split->ring,
+                                  (uint64_t *)(void *)r->used.split->ring,
+                                  r->size};
+}
+
+/* Copies the descriptor at the head of the list at `at`, without a step. The
+ * caller knows from `pending` that there is one. False: no such descriptor. */
+MR_INLINE bool
+mr_split_peek(const struct mr_split_view *view, struct mr_pos at, uint16_t *id,
+              struct mr_desc *desc)
+{
+    uint16_t head = mr_load(&view->avail[at.pos & (view->size - 1)]);
+
+    *id = head;
+    if (mr_unlikely(head >= view->size))
+        return false;
+    *desc = mr_desc_copy(&view->desc[head], false);
+    return true;
+}
+
 /* Copies the descriptor at the head of the next list and steps over it; the
  * caller knows from `pending` that there is one. */
 MR_INLINE bool
 mr_split_head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *desc,
               struct mr_list *list)
 {
-    uint16_t slot = at->pos & (r->size - 1);
-    uint16_t head = mr_load(&r->avail.split->ring[slot]);
+    struct mr_split_view view = mr_split_view(r);
 
-    if (mr_unlikely(head >= r->size)) {
+    if (!mr_split_peek(&view, *at, &list->id, desc)) {
         mr_ring_break(r, MR_FAULT_HEAD); /* S62 */
         return false;
     }
     at->pos++;
-    list->id = head;
     list->ndesc = 1;
-    *desc = mr_desc_copy(&r->desc.split[head], false);
     return true;
 }
 
 /* Writes a used element; invisible until publish (S16). With `in_order` only
  * the last one of the run counts (S40), for buffers that carry no length. */
 MR_INLINE void
-mr_split_use(struct mr_ring *r, struct mr_used_run *run, uint16_t id,
-             uint32_t len, bool in_order)
+mr_split_use_at(const struct mr_split_view *view, struct mr_used_run *run,
+                uint16_t id, uint32_t len, bool in_order)
 {
-    uint16_t slot = run->at.pos & (r->size - 1);
-    struct mr_split_used_elem e = {id, len};
-
     run->n++;
-    if (in_order) {
-        run->last_id = id;
+    run->last_id = id;
+    if (in_order)
         return;
-    }
-    memcpy(&r->used.split->ring[slot], &e, sizeof(e));
+    mr_store(&view->used[run->at.pos & (view->size - 1)],
+             id | (uint64_t)len << 32);
     run->at.pos++;
 }
 
 MR_INLINE void
-mr_split_publish_used(struct mr_ring *r, struct mr_used_run *run,
-                      bool in_order, bool platform)
+mr_split_use(struct mr_ring *r, struct mr_used_run *run, uint16_t id,
+             uint32_t len, bool in_order)
+{
+    struct mr_split_view view = mr_split_view(r);
+
+    mr_split_use_at(&view, run, id, len, in_order);
+}
+
+MR_INLINE void
+mr_split_publish_used(struct mr_ring *r, struct mr_used_run *run, bool in_order,
+                      bool platform)
 {
     if (in_order) {
-        uint16_t slot = run->at.pos & (r->size - 1);
-        struct mr_split_used_elem e = {run->last_id, 0};
+        struct mr_split_view view = mr_split_view(r);
 
-        memcpy(&r->used.split->ring[slot], &e, sizeof(e));
+        mr_store(&view.used[run->at.pos & (r->size - 1)],
+                 (uint64_t)run->last_id);
         run->at.pos = (uint16_t)(run->at.pos + run->n);
     }
     r->at.used = run->at;
@@ -129,12 +163,27 @@ MR_INLINE void
 mr_split_used_at(const struct mr_ring *r, const struct mr_state *s,
                  uint32_t *id, uint32_t *len)
 {
-    uint16_t slot = s->used.pos & (r->size - 1);
-    uint64_t e = mr_load((const uint64_t *)(const void *)
-                             ((const uint8_t *)r->used.split + 4 + 8u * slot));
+    struct mr_split_view view = mr_split_view(r);
+    uint64_t e = mr_load(&view.used[s->used.pos & (r->size - 1)]);
 
     *id = (uint32_t)e;
     *len = (uint32_t)(e >> 32);
+}
+
+/* Takes n ids for one list and links them; returns the first. */
+MR_INLINE uint16_t
+mr_split_take_ids(struct mr_ring *r, struct mr_state *s, uint32_t n)
+{
+    const uint16_t mask = (uint16_t)(r->size - 1);
+    uint16_t head = r->ids[s->head++ & mask];
+    uint16_t last = head;
+
+    for (uint32_t i = 1; i < n; i++) {
+        r->slot[last].next = r->ids[s->head++ & mask];
+        last = r->slot[last].next;
+    }
+    s->free = (uint16_t)(s->free - n);
+    return head;
 }
 
 /* Writes n elements as one list and puts its head into the available ring;
@@ -144,44 +193,60 @@ MR_INLINE uint16_t
 mr_split_add(struct mr_ring *r, struct mr_state *s,
              const struct mr_desc *element, uint32_t n)
 {
-    uint16_t head = s->head;
+    uint16_t head = mr_split_take_ids(r, s, n);
     uint16_t at = head;
 
     for (uint32_t i = 0; i < n; i++) {
-        uint16_t next = r->slot[at].next;
         bool more = i + 1 < n;
+        uint16_t next = more ? r->slot[at].next : 0;
         struct mr_split_desc d = {
             element[i].addr, element[i].len,
-            (uint16_t)(element[i].flags | (more ? MR_DESC_NEXT : 0)),
-            more ? next : 0};
+            (uint16_t)(element[i].flags | (more ? MR_DESC_NEXT : 0)), next};
 
         memcpy(&r->desc.split[at], &d, sizeof(d));
         at = next;
     }
-    s->head = at;
-    s->free = (uint16_t)(s->free - n);
-    s->free_ids = s->free;
     mr_store(&r->avail.split->ring[s->avail.pos & (r->size - 1)], head);
     s->avail.pos++;
     return head;
 }
 
-/* Puts the list under `head` back at the end of the free list (S11). */
-MR_INLINE void
-mr_split_release(struct mr_ring *r, struct mr_state *s, uint16_t head)
+/* mr_split_add for a list of one element, `word` its length and flags. */
+MR_INLINE uint16_t
+mr_split_add_one(const struct mr_split_view *view, const uint16_t *ids,
+                 struct mr_state *s, uint64_t addr, uint64_t word)
 {
-    uint16_t ndesc = r->slot[head].ndesc;
-    uint16_t last = head;
+    const uint16_t mask = (uint16_t)(view->size - 1);
+    uint16_t id = ids[s->head++ & mask];
+    uint64_t *half = (uint64_t *)(void *)&view->desc[id];
 
-    for (uint32_t i = 1; i < ndesc; i++)
-        last = r->slot[last].next;
-    if (s->free_ids)
-        r->slot[s->tail].next = head;
-    else
-        s->head = head;
-    s->tail = last;
+    mr_store(&half[0], addr);
+    mr_store(&half[1], word);
+    mr_store(&view->avail[s->avail.pos++ & mask], id);
+    s->free--;
+    return id;
+}
+
+/* The head of the oldest list that is out. */
+MR_INLINE uint16_t
+mr_split_oldest(const struct mr_ring *r, const struct mr_state *s)
+{
+    return r->ids[s->tail & (r->size - 1)];
+}
+
+/* The ids of the list under `id` are free again (S11). */
+MR_INLINE void
+mr_split_release(struct mr_ring *r, struct mr_state *s, uint16_t id, bool plain)
+{
+    const uint16_t mask = (uint16_t)(r->size - 1);
+    uint32_t ndesc = plain ? 1 : r->slot[id].ndesc;
+
+    r->ids[s->tail++ & mask] = id;
+    for (uint32_t i = 1; i < ndesc; i++) {
+        id = r->slot[id].next;
+        r->ids[s->tail++ & mask] = id;
+    }
     s->free = (uint16_t)(s->free + ndesc);
-    s->free_ids = s->free;
     s->used.pos++;
 }
 
