@@ -351,9 +351,72 @@ uint32_t mr_queue_try_send(struct mr_queue *queue, struct mr_burst *burst);
  * burst is empty afterwards. Returns the number sent. */
 uint32_t mr_queue_send(struct mr_queue *queue, struct mr_burst *burst,
                        uint64_t timeout_us);
+/* Moves up to n packets (at most MR_BURST_MAX) from an rx queue into a tx queue
+ * without receiving them: one copy from guest to guest, or back into the same
+ * one, in order. Both queues are the caller's and of vhost ports. `turn`: NULL
+ * = the bytes stay as they are; else our 6 bytes of MAC address, and addresses
+ * are swapped as mr_burst_reflect does where it has no answer. Both queues
+ * count as if each packet was received and sent. Returns how many `from` is rid
+ * of; 0 = it has none; -ENOTSUP = the next is to be received and sent as a
+ * packet, because it may want an answer, because `to` is down or had no room
+ * for `timeout_us` without progress, or because the queues are of other kinds.
+ */
+int32_t mr_queue_splice(struct mr_queue *from, struct mr_queue *to, uint32_t n,
+                        const uint8_t *turn, uint64_t timeout_us);
 /* Text dump of a queue's ring state into `out`; returns the length it wanted.
  * Control thread. */
 uint32_t mr_queue_dump(struct mr_queue *queue, char *out, uint32_t size);
+
+/* One field of the struct that the core keeps for each ring. */
+struct mr_field_row {
+    const char *name;   /* NULL past the last row */
+    const char *writer; /* who writes it */
+    uint32_t offset;
+    uint32_t size;
+    uint32_t line;      /* cache line, from 0 */
+};
+/* Row i of the list of these fields, in their order. Any thread. */
+const struct mr_field_row *mr_field_row(uint32_t i);
+
+/* ---- Polling many queues ---------------------------------------------- */
+
+enum {
+    MR_POLL_MAX = 32768, /* queues in one set */
+    MR_POLL_US = 100,    /* between two looks at an idle queue, at most */
+};
+
+/* Rx queues that one thread serves in turn. It goes in rounds: a queue that
+ * yields packets gets one burst a round; one that is found empty is looked at
+ * every second round only, then every fourth, and so on up to every 64th, which
+ * costs the busy ones little. However long the rounds are, a queue has its turn
+ * again in the first that begins MR_POLL_US after the one of its last look. */
+struct mr_poll;
+
+/* Makes a set of n queues, 1..MR_POLL_MAX, claimed for the calling thread until
+ * it calls mr_poll_free, which must be before their ports close. The array is
+ * copied. Errors: EINVAL (n out of range, a tx queue), EBUSY (another thread
+ * holds a queue), ENOMEM. */
+int mr_poll_create(struct mr_queue *const *queues, uint32_t n,
+                   struct mr_poll **poll);
+/* From now on the set splices queue i (place in the array): what can goes by
+ * mr_queue_splice to `to`, which the set claims; only what cannot is received.
+ * turn: 6 bytes, copied, or NULL. Pairs of queues that cannot be spliced at all
+ * are simply received from. Errors: EINVAL (no queue i, `to` is an rx queue),
+ * EBUSY, ENOMEM. */
+int mr_poll_splice(struct mr_poll *poll, uint32_t i, struct mr_queue *to,
+                   const uint8_t *turn);
+/* Ends the set and gives back its claims. NULL is allowed. */
+void mr_poll_free(struct mr_poll *poll);
+/* Receives from the next queue in turn that has packets, at most the burst's
+ * capacity (its old packets are freed); they are the caller's. Returns the
+ * queue's place in the array; -1 when a whole round found none, or none that
+ * was not spliced. */
+int32_t mr_poll_try_recv(struct mr_poll *poll, struct mr_burst *burst);
+/* As above, but waits for the first packet: until one came, `timeout_us` went
+ * by (~0 = no limit) or the process stops. Rounds go on meanwhile. Spliced
+ * packets begin the time anew, a limited number of times. */
+int32_t mr_poll_recv(struct mr_poll *poll, struct mr_burst *burst,
+                     uint64_t timeout_us);
 
 /* ---- Process ---------------------------------------------------------- */
 
@@ -377,6 +440,65 @@ void mr_sleep_us(uint64_t us);
 /* Control thread: serves sockets and timers for up to `timeout_us`, returns
  * earlier when something happened. */
 int mr_loop_run(uint64_t timeout_us);
+
+/* ---- CPU -------------------------------------------------------------- */
+
+/* Levels of the instruction set that burst functions are chosen for, each a
+ * part of the next. X(name, text). */
+#define MR_CPU_LEVELS(X)                                                       \
+    X(baseline, "what every CPU that Moonring runs on has")                    \
+    X(avx2, "AVX2 and what comes with it (x86-64-v3)")                         \
+    X(avx512, "AVX-512 F, BW, CD, DQ and VL (x86-64-v4)")
+
+enum mr_cpu {
+#define MR_X(name, text) MR_CPU_##name,
+    MR_CPU_LEVELS(MR_X)
+#undef MR_X
+    MR_CPU_COUNT
+};
+
+/* The level in use: what the CPU and the kernel offer, but at most what
+ * $MR_CPU_LEVEL names, or mr_cpu_cap. An unknown name there caps nothing. Any
+ * thread; a ring keeps what it was started with. */
+int mr_cpu_level(void);
+/* Caps the level, in place of $MR_CPU_LEVEL. A level that the CPU lacks is no
+ * error. Control thread. Errors: EINVAL (no such name). */
+int mr_cpu_cap(const char *name);
+/* Name of a level; NULL for any other number. */
+const char *mr_cpu_name(int level);
+
+/* ---- Where threads run ------------------------------------------------ */
+
+/* How far two CPUs are from each other. X(name, text, lo, hi): lo..hi is how
+ * many nanoseconds one cache line takes there and back: 23..55 and 115..210
+ * were measured; the rest is room for scatter, most where others work beside
+ * us. */
+#define MR_PLACEMENTS(X)                                                       \
+    X(UNKNOWN, "unknown", 0, 0)     /* none of these, or not measured */       \
+    X(ONE_CORE, "one core", 0, 0)   /* one CPU for both */                     \
+    X(SIBLINGS, "siblings", 18, 66) /* two threads of one core */              \
+    X(FAR, "far", 92, 420)          /* separate cores */
+
+enum mr_placement {
+#define MR_X(name, text, lo, hi) MR_PLACEMENT_##name,
+    MR_PLACEMENTS(MR_X)
+#undef MR_X
+    MR_PLACEMENT_COUNT
+};
+
+struct mr_probe {
+    double ns;          /* median round trip of a line; 0 = not measured */
+    uint32_t samples;   /* that the median is of */
+    uint32_t placement; /* enum mr_placement */
+};
+
+/* Measures how far CPUs `a` and `b` are from each other now, with a thread on
+ * each: a few ms, at most 0.2 s when others keep the CPUs busy. Fills in *out.
+ * Blocks the caller. Errors: EINVAL (a CPU that we may not use), EAGAIN (no
+ * thread), ENOMEM. */
+int mr_probe_cores(int a, int b, struct mr_probe *out);
+/* Text of an enum mr_placement; NULL for any other number. */
+const char *mr_placement_name(uint32_t placement);
 
 /* ---- Tasks ------------------------------------------------------------ */
 

@@ -17,3 +17,6 @@ struct mr_cursor {
  * end before; what fitted is copied. */
 bool mr_cursor_write(struct mr_cursor *to, const void *from, uint32_t len);
 bool mr_cursor_read(struct mr_cursor *from, void *to, uint32_t len);
+/* Copies `len` bytes from pieces to pieces, which both have them, and moves
+ * both on. Where they overlap the result is any bytes. */
+void mr_cursor_pass(struct mr_cursor *to, struct mr_cursor *from, uint32_t len);

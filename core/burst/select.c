@@ -1,7 +1,6 @@
 /* Picks the burst function for a ring: once, at negotiation, by the control
  * thread while the queue's gate is closed. */
 #include "burst/variant.h"
-#include "ring/ring.h"
 
 #define NAME(arg, v, name) [v] = name,
 static const char *const variant_name[MR_V_COUNT] = {MR_VARIANTS(NAME, )};
@@ -12,12 +11,8 @@ mr_burst_select(const struct mr_ring *r, const char **name)
 {
     static const mr_burst_fn *const table[2][2] = {
         {mr_device_tx, mr_device_rx}, {mr_driver_tx, mr_driver_rx}};
-    unsigned v = 0;
+    unsigned v = mr_variant(r);
 
-    v |= r->features & MR_F(RING_PACKED) ? MR_V_PACKED : 0;
-    v |= r->features & MR_F(MRG_RXBUF) ? MR_V_MERGEABLE : 0;
-    v |= r->features & MR_F(IN_ORDER) ? MR_V_IN_ORDER : 0;
-    v |= r->features & MR_F(ORDER_PLATFORM) ? MR_V_PLATFORM : 0;
     *name = variant_name[v];
     return table[r->driver][r->rx][v];
 }

@@ -3,7 +3,7 @@
  * every combination that MR_VARIANTS lists; negotiation picks one. */
 #pragma once
 
-#include "mem/packet.h"
+#include "ring/ring.h"
 
 enum {
     MR_V_PACKED = 1,    /* RING_PACKED */
@@ -12,6 +12,15 @@ enum {
     MR_V_PLATFORM = 8,  /* ORDER_PLATFORM */
     MR_V_COUNT = 16,
 };
+
+MR_INLINE unsigned
+mr_variant(const struct mr_ring *r)
+{
+    return (r->features & MR_F(RING_PACKED) ? MR_V_PACKED : 0) |
+           (r->features & MR_F(MRG_RXBUF) ? MR_V_MERGEABLE : 0) |
+           (r->features & MR_F(IN_ORDER) ? MR_V_IN_ORDER : 0) |
+           (r->features & MR_F(ORDER_PLATFORM) ? MR_V_PLATFORM : 0);
+}
 
 /* X(arg, number, name) of every combination of the bits above. */
 #define MR_VARIANTS(X, arg)                                                    \

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "mem/map.h"
 
 static size_t
 round_up(size_t n, size_t align)
@@ -14,7 +15,8 @@ round_up(size_t n, size_t align)
 }
 
 /* A shared mapping of huge pages reserves them here, so a later touch cannot
- * fail; without enough of them mmap says so and ordinary pages serve. */
+ * fail; without enough of them mmap says so and ordinary pages serve. Of those
+ * the kernel makes transparent huge pages where its administrator lets it. */
 static int
 arena_map(struct mr_arena *arena, size_t size, unsigned flags)
 {
@@ -30,13 +32,14 @@ arena_map(struct mr_arena *arena, size_t size, unsigned flags)
         close(fd);
         return rc;
     }
-    base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) {
+    base = mr_map_huge(size, MAP_SHARED, fd);
+    if (!base) {
         int rc = -errno;
 
         close(fd);
         return rc;
     }
+    madvise(base, size, MADV_HUGEPAGE);
     arena->fd = fd;
     arena->base = base;
     arena->size = size;

@@ -17,7 +17,7 @@ enum {
 static bool
 is_tag(uint16_t type)
 {
-    return type == 0x8100 || type == 0x88a8;
+    return type == MR_ETHER_TAG || type == MR_ETHER_TAG_OUTER;
 }
 
 /* A packet in one segment is used in place however short it is. */

@@ -16,6 +16,8 @@ enum {
     MR_ETHER_IP4 = 0x0800,
     MR_ETHER_ARP = 0x0806,
     MR_ETHER_IP6 = 0x86dd,
+    MR_ETHER_TAG = 0x8100,
+    MR_ETHER_TAG_OUTER = 0x88a8,
     MR_IP_ICMP = 1,
     MR_IP_TCP = 6,
     MR_IP_UDP = 17,

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/foreign.h"
 #include "mem/guard.h"
+#include "mem/map.h"
 
 static bool
 overflows(uint64_t start, uint64_t size)
@@ -70,9 +71,8 @@ region_map(struct mr_memory *m, const struct mr_region_spec *s, int fd,
     if (end + block - 1 < end)
         return mr_error_set(-EINVAL, "memory region %u: size wraps (V60)", i);
     end = (end + block - 1) / block * block;
-    map = mmap(NULL, end, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-               fd, 0);
-    if (map == MAP_FAILED)
+    map = mr_map_huge(end, MAP_SHARED | MAP_NORESERVE, fd);
+    if (!map)
         return mr_error_set(-errno, "memory region %u: cannot map %llu bytes "
                             "(%s)", i, (unsigned long long)end,
                             mr_error_name(errno));
@@ -136,6 +136,19 @@ mr_memory_user(const struct mr_memory *m, uint64_t user, uint64_t len)
             return len <= r->size - at ? r->host + at : NULL;
     }
     return NULL;
+}
+
+bool
+mr_memory_find(const struct mr_memory *m, uint64_t guest,
+               struct mr_region *region)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (guest - m->region[i].guest < m->region[i].size) {
+            *region = m->region[i];
+            return true;
+        }
+    }
+    return false;
 }
 
 uint32_t

@@ -61,6 +61,11 @@ void mr_memory_destroy(struct mr_memory *memory);
 void *mr_memory_user(const struct mr_memory *memory, uint64_t user,
                      uint64_t len);
 
+/* Copies the region that guest address `guest` lies in; false, and *region as
+ * it was, when there is none. */
+bool mr_memory_find(const struct mr_memory *memory, uint64_t guest,
+                    struct mr_region *region);
+
 /* Host address of guest address `guest` and in *len how many contiguous bytes
  * follow (to the region's end), NULL when it lies in none (V69, C12). */
 MR_INLINE uint8_t *

@@ -9,6 +9,7 @@
 
 #include "mem/checksum.h"
 #include "mem/packet.h"
+#include "mem/turn.h"
 
 enum {
     MAC = 6,
@@ -42,13 +43,18 @@ swap(uint8_t *a, uint8_t *b, uint32_t len)
     memcpy(b, t, len);
 }
 
-/* Back to the sender; a group address is nobody's source. */
+/* Back to the sender. */
 static void
 turn(uint8_t *ether, const struct self *self)
 {
-    swap(ether, ether + MAC, MAC);
-    if (ether[MAC] & 1)
-        memcpy(ether + MAC, self->mac, MAC);
+    uint64_t first;
+    uint32_t rest;
+
+    memcpy(&first, ether, sizeof(first));
+    memcpy(&rest, ether + sizeof(first), sizeof(rest));
+    mr_turn(&first, &rest, mr_mac_word(self->mac));
+    memcpy(ether, &first, sizeof(first));
+    memcpy(ether + sizeof(first), &rest, sizeof(rest));
 }
 
 /* An ARP for its sender's own address claims or probes it: whoever answers for

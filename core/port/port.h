@@ -14,14 +14,16 @@
 #include "mem/packet.h"
 #include "port/gate.h"
 
+/* A burst touches the first two lines. */
 struct mr_queue {
-    struct mr_gate gate;
-    /* Read by every burst, written behind the gate. */
+    /* Read by every burst, written by the control thread: all but the gate's
+     * own word behind the gate. */
     MR_LINE mr_burst_fn burst;
     void *ctx;
     uint8_t direction; /* enum mr_direction; set once */
-    /* Written by every burst. */
-    MR_LINE struct mr_counters counters;
+    struct mr_gate gate;
+    /* Written by every burst, like the gate's last word. */
+    struct mr_counters counters;
     /* Control. */
     MR_LINE struct mr_port *port;
     uint16_t index;
@@ -29,6 +31,11 @@ struct mr_queue {
     pid_t tid;       /* the same, as the kernel calls it; of the last holder */
     uint32_t claims; /* belongs to the holder */
 };
+
+static_assert(offsetof(struct mr_queue, gate.open) < MR_CACHE_LINE &&
+              offsetof(struct mr_queue, gate.inside) / MR_CACHE_LINE == 1 &&
+              offsetof(struct mr_queue, counters.bursts) / MR_CACHE_LINE == 1,
+              "one line written by each side");
 
 struct mr_port;
 
@@ -78,6 +85,32 @@ void mr_port_fini(struct mr_port *port);
  * burst goes on without having notified. To be asked from time to time, and
  * while a gate does not close; such a peer's session is to be ended. */
 bool mr_queue_unblock(const struct mr_queue *queue, int notify_fd);
+
+/* One burst in `direction` (enum mr_direction) through the queue's gate: up to
+ * n packets, ownership as mr_burst_fn says. Returns how many moved; none
+ * through a closed gate or in a queue of the other direction. */
+MR_INLINE uint32_t
+mr_queue_call(struct mr_queue *queue, uint8_t direction, struct mr_pkt **pkts,
+              uint32_t n)
+{
+    uint32_t done = 0;
+
+    if (mr_unlikely(!n || !mr_gate_enter(&queue->gate)))
+        return 0;
+    if (mr_likely(queue->direction == direction))
+        done = queue->burst(queue->ctx, pkts, n);
+    mr_gate_leave(&queue->gate);
+    return done;
+}
+
+/* What is there now, into a burst that holds nothing. Returns the number. */
+MR_INLINE uint32_t
+mr_queue_receive(struct mr_queue *queue, struct mr_burst *burst)
+{
+    burst->n = mr_queue_call(queue, MR_RX, burst->pkt,
+                             MR_MIN(burst->cap, (uint32_t)MR_BURST_MAX));
+    return burst->n;
+}
 
 /* Bytes in n packets. */
 MR_INLINE uint64_t

@@ -427,7 +427,7 @@ outstanding(const struct mr_ring *ring)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < ring->size; i++)
-        n += ring->slot[i].pkt != NULL;
+        n += ring->out[i] != MR_OUT_NONE;
     return n;
 }
 

@@ -49,6 +49,14 @@ end
 
 M.mac = kind("a MAC address such as 02:00:00:00:00:01", try_mac, text_mac)
 
+-- Writes a MAC address into an array of 6 bytes, which it returns.
+function M.mac_bytes(mac, bytes)
+    for i = 0, 5 do
+        bytes[i] = math.floor(mac / 2 ^ (40 - 8 * i)) % 256
+    end
+    return bytes
+end
+
 ffi.cdef "struct mr_ip6 { uint8_t b[16]; };"
 
 -- 16-bit groups of one side of "::", or nil.

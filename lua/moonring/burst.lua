@@ -2,6 +2,7 @@
 -- #b - 1; the packets belong to the burst's holder and go back to their pools
 -- when the burst is collected.
 local ffi = require "moonring.ffi"
+local addr = require "moonring.addr"
 local err = require "moonring.error"
 require "moonring.packet"
 
@@ -84,10 +85,7 @@ local mac_bytes = ffi.new "uint8_t[6]"
 
 function Burst:reflect(mac, ip4)
     check(self)
-    for i = 0, 5 do
-        mac_bytes[i] = math.floor(mac / 2 ^ (40 - 8 * i)) % 256
-    end
-    return C.mr_burst_reflect(self, mac_bytes, ip4 or 0)
+    return C.mr_burst_reflect(self, addr.mac_bytes(mac, mac_bytes), ip4 or 0)
 end
 
 local function next_packet(burst, i)

@@ -1,7 +1,7 @@
 -- Moonring for scripts: local mr = require "moonring".
 --
 --   ports    mr.vhost mr.virtio mr.null mr.pcap mr.pipe mr.eth  mr.open(spec)
---   packets  mr.burst mr.pool mr.stack
+--   packets  mr.burst mr.pool mr.stack mr.poll
 --   values   mr.ip4 mr.ip6 mr.mac mr.rate mr.random mr.seed
 --   running  mr.task mr.wait mr.running mr.sleep mr.stop
 --   numbers  mr.now mr.tsc mr.tsc_hz mr.stats mr.json mr.version
@@ -13,6 +13,7 @@ local err = require "moonring.error"
 local json = require "moonring.json"
 local loop = require "moonring.loop"
 local option = require "moonring.option"
+local poll = require "moonring.poll"
 local pool = require "moonring.pool"
 local port = require "moonring.port"
 local rate = require "moonring.rate"
@@ -27,6 +28,7 @@ local mr = {
     version = ffi.string(C.mr_version()),
     burst = burst.new,
     pool = pool.open,
+    poll = poll.new,
     stack = stack.stack,
     ip4 = addr.ip4, ip6 = addr.ip6, mac = addr.mac,
     rate = rate.new,

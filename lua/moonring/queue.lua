@@ -2,6 +2,7 @@
 -- first packet call claims it for the calling script or task, which keeps it
 -- until release() or its end.
 local ffi = require "moonring.ffi"
+local addr = require "moonring.addr"
 local err = require "moonring.error"
 local handle = require "moonring.handle"
 local stats = require "moonring.stats"
@@ -25,23 +26,34 @@ local function claim(self)
     self.claimed = true
 end
 
--- Microseconds of a timeout in seconds; nil = `default`.
-local function microseconds(seconds, default)
-    if not seconds then return default end
+-- Microseconds of a timeout in seconds; nil = `default` (no limit).
+function M.microseconds(seconds, default)
+    if not seconds then return default or FOREVER end
     if type(seconds) ~= "number" or seconds < 0 or seconds ~= seconds then
         err.raise("a timeout is a number of seconds, 0 or more")
     end
     return seconds * 1e6
 end
 
+-- The C queue of a queue that is ours from now on.
+local function ours(self)
+    if not self.claimed then claim(self) end
+    return self.ptr
+end
+M.ours = ours
+
+function M.is(value)
+    return getmetatable(value) == Queue
+end
+
 -- What every packet call needs: a queue of ours and a burst. -> C queue
 local function ready(self, burst, call)
-    if not self.claimed then claim(self) end
+    local ptr = ours(self)
     if not ffi.istype("struct mr_burst", burst) then
         err.raise("queue:%s wants a burst (mr.burst), not a %s", call,
             type(burst))
     end
-    return self.ptr
+    return ptr
 end
 
 -- Handle for queue `index` of a port, made by port.lua.
@@ -50,6 +62,7 @@ function M.new(port, ptr, direction, index)
         ptr = ptr, port = port, direction = direction, index = index,
         label = ("%s %s %d"):format(port.label, direction, index),
         claimed = false,
+        polls = {}, -- sets that it is in (poll.lua)
     }, Queue)
 end
 
@@ -64,7 +77,7 @@ end
 -- are the caller's. Returns their number.
 function Queue:recv(burst, timeout)
     return C.mr_queue_recv(ready(self, burst, "recv"), burst,
-        microseconds(timeout, FOREVER))
+        M.microseconds(timeout))
 end
 
 -- As recv, but takes only what is there.
@@ -77,13 +90,42 @@ end
 -- rest. Returns the number sent.
 function Queue:send(burst, timeout)
     return C.mr_queue_send(ready(self, burst, "send"), burst,
-        microseconds(timeout, 1000000))
+        M.microseconds(timeout, 1000000))
 end
 
 -- Sends what there is room for; the rest stays in the burst, the caller's.
 -- Returns the number sent.
 function Queue:try_send(burst)
     return C.mr_queue_try_send(ready(self, burst, "try_send"), burst)
+end
+
+-- Moves up to `n` packets (nil = 64) from this rx queue straight into the tx
+-- queue `to`: one copy from guest to guest, or back into the same one, with no
+-- packet in between. Both must be queues of vhost ports. turn: nil = the bytes
+-- stay as they are; a MAC address (number) = that of who sends them back, with
+-- addresses swapped as burst:reflect does where it has no answer. Waits for
+-- room up to `timeout` seconds without progress (nil = 0).
+-- Returns the number moved, 0 when there is none; nil when the next packet is
+-- to be received and sent instead: it may want an answer, there is no room for
+-- it, or these queues cannot be spliced.
+local turn_bytes = ffi.new "uint8_t[6]"
+local turn_mac
+
+function Queue:splice(to, n, turn, timeout)
+    if not M.is(to) then
+        err.raise("queue:splice wants a tx queue, not a %s", type(to))
+    end
+    if turn and type(turn) ~= "number" then
+        err.raise("queue:splice wants a MAC address (mr.mac) to turn with, "
+            .. "not a %s", type(turn))
+    end
+    if turn and turn ~= turn_mac then
+        addr.mac_bytes(turn, turn_bytes)
+        turn_mac = turn
+    end
+    local moved = C.mr_queue_splice(ours(self), ours(to), n or 64,
+        turn and turn_bytes or nil, M.microseconds(timeout, 0))
+    if moved >= 0 then return moved end
 end
 
 -- Whether the queue's peer is ready.
@@ -118,9 +160,11 @@ end
 
 function Queue:name() return self.label end
 
--- Lets another task use the queue. Does nothing when it is not claimed.
+-- Lets another task use the queue; poll sets that it is in end. Does nothing
+-- when it is not claimed.
 function Queue:release()
     if not self.claimed then return end
+    for poll in pairs(self.polls) do poll:free() end
     C.mr_queue_release(self:pointer())
     claimed[self] = nil
     self.claimed = false

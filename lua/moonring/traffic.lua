@@ -28,9 +28,9 @@ end
 M.ip4 = convert_address(mr.ip4)
 M.mac = convert_address(mr.mac)
 
--- An argument of the command line that is a port spec.
+-- An argument of the command line that is a port spec. -> the argument
 function M.port(cli, name, text)
-    cli:argument(name):convert(mr.check.port):description(text
+    return cli:argument(name):convert(mr.check.port):description(text
         .. ", e.g. vhost:/tmp/a.sock; 'moonring list ports' names all kinds.")
 end
 
@@ -53,24 +53,13 @@ function M.finish(args)
     if not why then return nil, text end
 end
 
--- Receives on whichever of the queues has packets: a turn for each; when all
--- are idle, waits a moment on one of them. -> index of the queue, packets
-function M.recv_any(queues, burst, last)
-    local n = #queues
-    for step = 1, n do
-        local i = (last + step - 1) % n + 1
-        local got = queues[i]:try_recv(burst)
-        if got > 0 then return i, got end
-    end
-    local i = last % n + 1
-    return i, queues[i]:recv(burst, n == 1 and 0.1 or 0.0001)
-end
-
--- All queues of a port in one direction.
-function M.queues(port, direction)
+-- All queues of a port, or of a list of ports, in one direction.
+function M.queues(ports, direction)
     local out = {}
-    for i = 0, port:queues() - 1 do
-        out[i + 1] = port[direction](port, i)
+    for _, port in ipairs(ports.class and { ports } or ports) do
+        for i = 0, port:queues() - 1 do
+            out[#out + 1] = port[direction](port, i)
+        end
     end
     return out
 end

@@ -26,10 +26,12 @@ end
 
 function forward(from, to)
     local rx, tx = traffic.queues(from, "rx"), traffic.queues(to, "tx")
+    local target = {}
+    for i = 1, #rx do target[i] = tx[(i - 1) % #tx + 1] end
+    local poll = mr.poll(rx, { to = target })
     local burst = mr.burst(64)
-    local i, n = 1
     while mr.running() do
-        i, n = traffic.recv_any(rx, burst, i)
-        if n > 0 then tx[(i - 1) % #tx + 1]:send(burst) end
+        local i = poll:recv(burst, 0.1)
+        if i then target[i]:send(burst) end
     end
 end

@@ -89,8 +89,9 @@ function load(port, pool, args)
         if not send_all(port, tx, rx, burst, back) then break end
         left = left - n
     end
-    mr.sleep(LINGER)
-    rx:try_recv(back)
+    local limit = mr.now() + LINGER
+    while mr.now() < limit and mr.running() do rx:recv(back, 0.01) end
+    back:free()
     if left > 0 and args.count and mr.running() then
         error(("EPIPE: port %s: the peer went away, %d packets short of %d")
             :format(port:name(), left, args.count), 0)

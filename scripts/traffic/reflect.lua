@@ -27,12 +27,12 @@ function main(args)
 end
 
 function reflect(port, mac, ip)
-    local rx, tx = traffic.queues(port, "rx"), traffic.queues(port, "tx")
+    local tx = traffic.queues(port, "tx")
+    local poll = mr.poll(traffic.queues(port, "rx"), { to = tx, turn = mac })
     local burst = mr.burst(64)
-    local i, n = 1
     while mr.running() do
-        i, n = traffic.recv_any(rx, burst, i)
-        if n > 0 then
+        local i = poll:recv(burst, 0.1)
+        if i then
             burst:reflect(mac, ip)
             tx[i]:send(burst)
         end

@@ -112,6 +112,12 @@ tap.test("sink ends after its number of packets", function()
     code, out = tap.shell(program .. " run sink null: --seconds 0.1")
     tap.eq(code, 0)
     tap.match(out, "null%d* +rx +0 +0 +0")
+    code, out, text = tap.shell(program .. " run sink null:60,name=a null: "
+        .. "null:60,queues=2,name=b --count 1000 --json")
+    tap.eq(code, 0, text)
+    local seen = rows(out)
+    tap.ok(seen["a rx"].packets >= 256, "a quarter at least")
+    tap.ok(seen["b rx"].packets >= 256, "and of the others as much")
 end)
 
 tap.test("load meets reflect over a socket, both ring layouts", function()

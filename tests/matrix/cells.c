@@ -96,6 +96,8 @@ exists(const struct cell *c)
         return false; /* S40 */
     if ((f & SHAPE_FOREIGN) && c->rx)
         return false;
+    if (c->spliced && (c->driver || c->size == 32768))
+        return false;
     if (c->size == 1 && own_header && (c->driver || !(f & INDIRECT)))
         return false; /* N19: two descriptors */
     return true;
@@ -153,6 +155,8 @@ cells_each(void (*fn)(const struct cell *cell, void *arg), void *arg, bool all)
                 };
 
                 visit(&w, &c);
+                c.spliced = true;
+                visit(&w, &c);
             }
 }
 
@@ -164,9 +168,10 @@ cell_name(const struct cell *c, char *out, size_t size)
     for (uint32_t i = 0; i < MR_COUNT_OF(wakes); i++)
         if (wakes[i].notify == c->notify && wakes[i].event_idx == c->event_idx)
             wake = wakes[i].name;
-    snprintf(out, size, "%s%s%s%s %s %s, size %u, %u a burst, %s, %s",
+    snprintf(out, size, "%s%s%s%s %s %s%s, size %u, %u a burst, %s, %s",
              c->packed ? "packed" : "split", c->mergeable ? "-mrg" : "",
              c->in_order ? "-inorder" : "", c->platform ? "-platform" : "",
-             c->driver ? "driver" : "device", c->rx ? "rx" : "tx", c->size,
+             c->driver ? "driver" : "device", c->rx ? "rx" : "tx",
+             c->spliced ? " spliced" : "", c->size,
              c->count, c->shape->name, wake);
 }

@@ -108,6 +108,10 @@ begin(struct flow *f, const struct cell *c)
     s.slabs = MR_MIN(c->size, (24u << 20) / s.slab);
     if (!rig_open(&f->rig, &s))
         return false;
+    /* The other end has the other layout, and with platform rings its own. */
+    if (c->spliced && !rig_splice(&f->rig, c->packed == c->platform
+                                               ? MR_F(RING_PACKED) : 0))
+        return false;
     f->peer = &f->rig.peer;
     f->peer->shuffle = has(f, SHAPE_SHUFFLE);
     return true;

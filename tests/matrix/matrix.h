@@ -41,6 +41,7 @@ struct cell {
     const struct shape *shape;
     bool packed, mergeable, in_order, platform;
     bool driver, rx; /* the core's side and direction */
+    bool spliced;    /* device: it is one end of a splice */
     uint32_t size;
     uint32_t count;
     enum peer_notify notify;

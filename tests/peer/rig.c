@@ -236,9 +236,18 @@ close_pool(struct rig *rig, struct mr_pool *pool, const char *name)
         rig_fail(rig, "%s: %s", name, mr_error_text());
 }
 
+static void
+close_other(struct rig *rig)
+{
+    if (rig->other && !rig_close(rig->other))
+        rig_fail(rig, "splice: %s", rig->other->error);
+    free(rig->other);
+}
+
 bool
 rig_close(struct rig *rig)
 {
+    close_other(rig);
     mr_ring_stop(&rig->ring);
     if (!rig->torn && rig->guest.map && !peer_memory_intact(&rig->guest))
         rig_fail(rig, "the core wrote between the regions");

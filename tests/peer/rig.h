@@ -39,6 +39,7 @@ struct rig {
     struct mr_ring_config config;
     struct mr_counters counters;
     mr_burst_fn burst;
+    struct rig *other;        /* rig_splice: the other end of each burst */
     const char *variant;
     bool torn;                /* the test took the memory away: no last look */
     int event;                /* eventfd that the core notifies */
@@ -56,6 +57,10 @@ bool rig_open(struct rig *rig, const struct rig_setup *setup);
  * was written between the regions; then frees all. False, with rig->error,
  * otherwise. */
 bool rig_close(struct rig *rig);
+/* From now on the rig's burst function is a splice to or from a rig of its own
+ * with these features, whose peer behaves; device side. One mr_splice a burst,
+ * of up to 256 packets. */
+bool rig_splice(struct rig *rig, uint64_t features);
 /* Keeps the first error; returns false. */
 bool rig_fail(struct rig *rig, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

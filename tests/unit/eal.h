@@ -1,6 +1,7 @@
 /* DPDK's environment for unit tests: no root, no hugepages, no files, one
  * lcore. The affinity that the EAL narrows is put back, so threads that a test
- * starts run on every CPU. */
+ * starts run on every CPU. A test that $MR_CPU_LEVEL was to force down must not
+ * run at full level for a typing error. */
 #pragma once
 
 #include <pthread.h>
@@ -11,6 +12,8 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
+
+#include "base/cpu.h"
 
 /* Starts the EAL on the first call of the process; ends the test when it
  * cannot. */
@@ -27,6 +30,10 @@ eal_start(void)
 
     if (done)
         return;
+    if (getenv("MR_CPU_LEVEL") && mr_cpu_named(getenv("MR_CPU_LEVEL")) < 0) {
+        fprintf(stderr, "MR_CPU_LEVEL: no such level\n");
+        exit(1);
+    }
     sched_getaffinity(0, sizeof(cpus), &cpus);
     while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &cpus))
         cpu++;

@@ -81,10 +81,10 @@ prepare(struct rig *rig)
 }
 
 static void
-one_burst(bool packed, bool rx, uint64_t features)
+one_burst(bool packed, bool rx, uint64_t features, bool spliced)
 {
     struct row row = {.features = features, .size = SIZE, .slab = 256};
-    struct trial t = {&row, packed, rx};
+    struct trial t = {&row, packed, rx, spliced};
     struct rig rig;
     struct feeder f = {&rig, true, 0, 0};
     pthread_t thread;
@@ -114,18 +114,24 @@ static void
 C17_split_burst_ends(void **state)
 {
     (void)state;
-    one_burst(false, true, 0);
-    one_burst(false, false, 0);
-    one_burst(false, false, MR_F(MRG_RXBUF));
+    one_burst(false, true, 0, false);
+    one_burst(false, true, 0, true);
+    one_burst(false, false, 0, false);
+    one_burst(false, false, 0, true);
+    one_burst(false, false, MR_F(MRG_RXBUF), false);
+    one_burst(false, false, MR_F(MRG_RXBUF), true);
 }
 
 static void
 C17_packed_burst_ends(void **state)
 {
     (void)state;
-    one_burst(true, true, 0);
-    one_burst(true, false, 0);
-    one_burst(true, false, MR_F(MRG_RXBUF));
+    one_burst(true, true, 0, false);
+    one_burst(true, true, 0, true);
+    one_burst(true, false, 0, false);
+    one_burst(true, false, 0, true);
+    one_burst(true, false, MR_F(MRG_RXBUF), false);
+    one_burst(true, false, MR_F(MRG_RXBUF), true);
 }
 
 int

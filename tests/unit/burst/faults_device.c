@@ -1,6 +1,7 @@
 /* Hostile drivers against our device side: for every fault of MR_FAULTS what
- * provokes it, in both layouts and directions. legal.c has the neighbours that
- * are no fault, and ROOM; faults_setup.c RING_SETUP and MEMORY_LOST.
+ * provokes it, in both layouts and directions, and at either end of a splice.
+ * legal.c has the neighbours that are no fault, and ROOM; faults_setup.c
+ * RING_SETUP and MEMORY_LOST.
  *
  * A fault of the kind "skip" costs its own buffer only: that comes back with
  * length 0, packets before and after it flow, and however many there are, the
@@ -530,7 +531,7 @@ every_fault_of_the_device_side_has_a_case(void **state)
 
 /* ---- The program ------------------------------------------------------- */
 
-enum { TESTS_MAX = 500 };
+enum { TESTS_MAX = 1000 };
 
 static struct CMUnitTest tests[TESTS_MAX];
 static struct trial trials[TESTS_MAX];
@@ -547,17 +548,18 @@ add(const char *name, CMUnitTestFunction fn, void *state)
 static void
 add_rows(void)
 {
-    for (size_t i = 0; i < 4 * MR_COUNT_OF(rows); i++) {
-        const struct row *row = &rows[i / 4];
+    for (size_t i = 0; i < 8 * MR_COUNT_OF(rows); i++) {
+        const struct row *row = &rows[i / 8];
         struct trial *t = &trials[n_tests];
 
-        *t = (struct trial){row, i & 1, !(i & 2)};
+        *t = (struct trial){row, i & 1, !(i & 2), i & 4};
         if (!(row->where & (t->packed ? ON_PACKED : ON_SPLIT)) ||
             !(row->where & (t->rx ? TO_RX : TO_TX)))
             continue;
-        snprintf(names[n_tests], sizeof(names[0]), "%s_%s_%s_%s",
+        snprintf(names[n_tests], sizeof(names[0]), "%s_%s_%s_%s%s",
                  mr_fault_row(row->fault)->name, row->name,
-                 t->packed ? "packed" : "split", t->rx ? "rx" : "tx");
+                 t->packed ? "packed" : "split", t->rx ? "rx" : "tx",
+                 t->spliced ? "_spliced" : "");
         add(names[n_tests], hostile, t);
     }
 }

@@ -206,7 +206,7 @@ USED_SHORT_is_dropped(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         struct row row = {.features = i & 2 ? MRG : 0};
-        struct trial t = {&row, i & 1, true};
+        struct trial t = {&row, i & 1, true, false};
         uint64_t seen = 0;
         struct rig rig;
 
@@ -239,7 +239,7 @@ legal_last_buffer_of_one_byte(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct row row = {.features = MRG};
-        struct trial t = {&row, i & 1, true};
+        struct trial t = {&row, i & 1, true, false};
         uint8_t frame[2049];
         struct rig rig;
 
@@ -261,7 +261,7 @@ legal_num_buffers_of_zero_is_one(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct row row = {.features = MRG};
-        struct trial t = {&row, i & 1, true};
+        struct trial t = {&row, i & 1, true, false};
         struct rig rig;
 
         open_trial(&rig, &t, true);
@@ -282,7 +282,7 @@ legal_num_buffers_without_mergeable(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct row row = {0};
-        struct trial t = {&row, i & 1, true};
+        struct trial t = {&row, i & 1, true, false};
         struct rig rig;
 
         open_trial(&rig, &t, true);
@@ -302,7 +302,7 @@ legal_junk_length_of_transmit_buffers(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct row row = {0};
-        struct trial t = {&row, i & 1, false};
+        struct trial t = {&row, i & 1, false, false};
         struct rig rig;
 
         open_trial(&rig, &t, true);
@@ -330,7 +330,7 @@ GIANT_of_many_buffers_is_dropped(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct row row = {.features = MRG, .size = 64};
-        struct trial t = {&row, i & 1, true};
+        struct trial t = {&row, i & 1, true, false};
         uint16_t ids[64];
         uint32_t lens[64];
         uint8_t frame[60];
@@ -362,7 +362,7 @@ T41_stop_brings_every_packet_home(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         struct row row = {.features = MRG};
-        struct trial t = {&row, i & 1, i & 2};
+        struct trial t = {&row, i & 1, i & 2, false};
         struct rig rig;
 
         open_trial(&rig, &t, true);
@@ -420,7 +420,7 @@ main(void)
         const struct row *row = &rows[i / 4];
         struct trial *t = &trials[n];
 
-        *t = (struct trial){row, i & 1, !(i & 2)};
+        *t = (struct trial){row, i & 1, !(i & 2), false};
         if (!(row->where & (t->packed ? ON_PACKED : ON_SPLIT)) ||
             !(row->where & (t->rx ? TO_RX : TO_TX)))
             continue;

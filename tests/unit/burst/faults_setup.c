@@ -27,7 +27,7 @@ RING_SETUP_is_refused(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct row row = {0};
-        struct trial t = {&row, i & 1, true};
+        struct trial t = {&row, i & 1, true, false};
         struct mr_ring ring = {0};
         struct rig rig;
 
@@ -60,7 +60,7 @@ MEMORY_LOST_is_survived_and_told(void **state)
     sigaction(SIGBUS, &guard, NULL);
     for (int i = 0; i < 4; i++) {
         struct row row = {.slab = 65536};
-        struct trial t = {&row, i & 1, i & 2};
+        struct trial t = {&row, i & 1, i & 2, false};
         struct rig rig;
 
         open_trial(&rig, &t, false);

@@ -236,6 +236,7 @@ burst(struct rig *rig)
 struct variant {
     bool packed, rx;
     uint64_t features;
+    bool spliced;
 };
 
 static void
@@ -256,6 +257,8 @@ run(const struct variant *v)
 
     assert_true(rig_open(&rig, &s));
     fill_gaps(rig.pool);
+    if (v->spliced && !rig_splice(&rig, v->packed ? 0 : MR_F(RING_PACKED)))
+        fail_msg("%s", rig.error);
     prepare(&rig);
     assert_int_equal(pthread_create(&thread, NULL, flip, &f), 0);
     for (int i = 0; i < ROUNDS; i++) {
@@ -275,35 +278,43 @@ run(const struct variant *v)
         fail_msg("%s", rig.error);
 }
 
+/* Alone, and as one end of a splice. */
+static void
+run_both(bool packed, bool rx, uint64_t features)
+{
+    run(&(struct variant){packed, rx, features, false});
+    run(&(struct variant){packed, rx, features, true});
+}
+
 static void
 C13_split_rx(void **state)
 {
     (void)state;
-    run(&(struct variant){false, true, 0});
+    run_both(false, true, 0);
 }
 
 static void
 C13_split_tx(void **state)
 {
     (void)state;
-    run(&(struct variant){false, false, 0});
-    run(&(struct variant){false, false, MR_F(MRG_RXBUF)});
+    run_both(false, false, 0);
+    run_both(false, false, MR_F(MRG_RXBUF));
 }
 
 static void
 D2_packed_rx(void **state)
 {
     (void)state;
-    run(&(struct variant){true, true, 0});
-    run(&(struct variant){true, true, MR_F(IN_ORDER)});
+    run_both(true, true, 0);
+    run_both(true, true, MR_F(IN_ORDER));
 }
 
 static void
 D2_packed_tx(void **state)
 {
     (void)state;
-    run(&(struct variant){true, false, 0});
-    run(&(struct variant){true, false, MR_F(MRG_RXBUF)});
+    run_both(true, false, 0);
+    run_both(true, false, MR_F(MRG_RXBUF));
 }
 
 int

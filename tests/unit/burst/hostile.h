@@ -37,11 +37,12 @@ struct row {
     uint32_t slab; /* 0 = 2112 */
 };
 
-/* One row on one layout in one direction. */
+/* One row on one layout in one direction, alone or as one end of a splice. */
 struct trial {
     const struct row *row;
     bool packed;
     bool rx;
+    bool spliced;
 };
 
 /* Memory of the test's own: one slab that the peer never hands out. */
@@ -224,6 +225,8 @@ open_trial(struct rig *rig, const struct trial *t, bool driver)
     if (rig->peer.driver)
         memmove(rig->peer.slabs.free, rig->peer.slabs.free + 1,
                 --rig->peer.slabs.nfree * sizeof(uint32_t));
+    if (t->spliced && !rig_splice(rig, t->packed ? 0 : MR_F(RING_PACKED)))
+        fail_msg("%s", rig->error);
 }
 
 static inline void

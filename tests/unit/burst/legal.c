@@ -9,9 +9,9 @@ static struct mr_pkt *pkts[MR_BURST_MAX];
 static void
 ROOM_one_buffer_too_small(void **state)
 {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 8; i++) {
         struct row row = {.features = i & 2 ? MR_F(MRG_RXBUF) : 0, .size = 1};
-        struct trial t = {&row, i & 1, false};
+        struct trial t = {&row, i & 1, false, i & 4};
         uint32_t unused = 0, len;
         uint8_t frame[PEER_FRAME_MAX];
         struct rig rig;
@@ -46,9 +46,9 @@ ROOM_one_buffer_too_small(void **state)
 static void
 ROOM_mergeable_buffers_too_small(void **state)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         struct row row = {.features = MR_F(MRG_RXBUF), .size = 512};
-        struct trial t = {&row, i & 1, false};
+        struct trial t = {&row, i & 1, false, i & 2};
         struct rig rig;
 
         (void)state;
@@ -69,9 +69,9 @@ ROOM_mergeable_buffers_too_small(void **state)
 static void
 N41_no_partial_packet_is_exposed(void **state)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         struct row row = {.features = MR_F(MRG_RXBUF), .size = 8};
-        struct trial t = {&row, i & 1, false};
+        struct trial t = {&row, i & 1, false, i & 2};
         uint32_t unused = 0, len;
         uint8_t frame[PEER_FRAME_MAX];
         struct rig rig;
@@ -99,9 +99,9 @@ N41_no_partial_packet_is_exposed(void **state)
 static void
 S14_never_beyond_what_is_available(void **state)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         struct row row = {.size = 8};
-        struct trial t = {&row, i & 1, false};
+        struct trial t = {&row, i & 1, false, i & 2};
         uint32_t good, unused;
         struct rig rig;
 
@@ -126,9 +126,9 @@ S14_never_beyond_what_is_available(void **state)
 static void
 N36_span_goes_around_a_bad_buffer(void **state)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         struct row row = {.features = MR_F(MRG_RXBUF), .size = 8};
-        struct trial t = {&row, i & 1, false};
+        struct trial t = {&row, i & 1, false, i & 2};
         uint32_t unused = 0, len;
         uint8_t frame[PEER_FRAME_MAX];
         struct rig rig;
@@ -246,6 +246,7 @@ static const struct legal legals[] = {
 struct legal_trial {
     const struct legal *legal;
     bool packed;
+    bool spliced;
 };
 
 static void
@@ -256,7 +257,7 @@ legal(void **state)
     struct row row = {.features = MR_F(INDIRECT_DESC),
                       .size = l->size,
                       .slab = l->slab};
-    struct trial trial = {&row, t->packed, true};
+    struct trial trial = {&row, t->packed, true, t->spliced};
     struct rig rig;
 
     open_trial(&rig, &trial, false);
@@ -275,7 +276,7 @@ legal(void **state)
     close_trial(&rig);
 }
 
-enum { TESTS_MAX = 5 + 2 * MR_COUNT_OF(legals) };
+enum { TESTS_MAX = 5 + 4 * MR_COUNT_OF(legals) };
 
 static struct CMUnitTest tests[TESTS_MAX] = {
     cmocka_unit_test(ROOM_one_buffer_too_small),
@@ -292,15 +293,16 @@ main(void)
     static char names[TESTS_MAX][96];
     size_t n = 5;
 
-    for (size_t i = 0; i < 2 * MR_COUNT_OF(legals); i++) {
-        const struct legal *l = &legals[i / 2];
+    for (size_t i = 0; i < 4 * MR_COUNT_OF(legals); i++) {
+        const struct legal *l = &legals[i / 4];
         struct legal_trial *t = &trials[n];
 
-        *t = (struct legal_trial){l, i & 1};
+        *t = (struct legal_trial){l, i & 1, i & 2};
         if (!(l->where & (t->packed ? ON_PACKED : ON_SPLIT)))
             continue;
-        snprintf(names[n], sizeof(names[0]), "legal_%s_%s", l->name,
-                 t->packed ? "packed" : "split");
+        snprintf(names[n], sizeof(names[0]), "legal_%s_%s%s", l->name,
+                 t->packed ? "packed" : "split",
+                 t->spliced ? "_spliced" : "");
         tests[n] = (struct CMUnitTest){names[n], legal, NULL, NULL, t};
         n++;
     }

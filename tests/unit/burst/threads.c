@@ -233,7 +233,7 @@ core_thread(struct pair *pair)
 }
 
 static void
-run(bool driver, bool rx, uint64_t features, uint32_t size)
+run(bool driver, bool rx, uint64_t features, uint32_t size, bool spliced)
 {
     struct rig_setup s = {
         .features = MR_F(VERSION_1) | MR_F(EVENT_IDX) | features,
@@ -249,6 +249,8 @@ run(bool driver, bool rx, uint64_t features, uint32_t size)
 
     pair = (struct pair){0};
     assert_true(rig_open(&pair.rig, &s));
+    if (spliced && !rig_splice(&pair.rig, features & MR_F(RING_PACKED)))
+        fail_msg("%s", pair.rig.error);
     peer_notify_set(&pair.rig.peer, PEER_QUIET, pair.rig.peer.used, 0);
     if (driver && rx)
         pair.rig.burst(&pair.rig.ring, NULL, 0);
@@ -265,14 +267,14 @@ run(bool driver, bool rx, uint64_t features, uint32_t size)
 }
 
 static void
-run_all(bool driver, bool rx)
+run_all(bool driver, bool rx, bool spliced)
 {
     for (int i = 0; i < 16; i++)
         run(driver, rx,
             (i & 1 ? MR_F(RING_PACKED) : 0) | (i & 2 ? MR_F(IN_ORDER) : 0) |
                 (i & 4 ? MR_F(MRG_RXBUF) : 0) |
                 (i & 8 ? MR_F(ORDER_PLATFORM) : 0),
-            i & 1 ? 13 : 16);
+            i & 1 ? 13 : 16, spliced);
 }
 
 /* With one buffer in the ring each packet is a race between "publish, look for
@@ -285,35 +287,49 @@ C9_C10_no_wake_up_is_lost(void **state)
         run(i & 1, i & 2,
             (i & 4 ? MR_F(RING_PACKED) : 0) |
                 (i & 8 ? MR_F(ORDER_PLATFORM) : 0),
-            1);
+            1, false);
 }
 
 static void
 S50_P56_device_rx(void **state)
 {
     (void)state;
-    run_all(false, true);
+    run_all(false, true, false);
 }
 
 static void
 N37_P24_device_tx(void **state)
 {
     (void)state;
-    run_all(false, false);
+    run_all(false, false, false);
+}
+
+static void
+S50_P56_splice_from(void **state)
+{
+    (void)state;
+    run_all(false, true, true);
+}
+
+static void
+N37_P24_splice_to(void **state)
+{
+    (void)state;
+    run_all(false, false, true);
 }
 
 static void
 S53_P59_driver_rx(void **state)
 {
     (void)state;
-    run_all(true, true);
+    run_all(true, true, false);
 }
 
 static void
 S50_P56_driver_tx(void **state)
 {
     (void)state;
-    run_all(true, false);
+    run_all(true, false, false);
 }
 
 int
@@ -322,6 +338,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(S50_P56_device_rx),
         cmocka_unit_test(N37_P24_device_tx),
+        cmocka_unit_test(S50_P56_splice_from),
+        cmocka_unit_test(N37_P24_splice_to),
         cmocka_unit_test(S53_P59_driver_rx),
         cmocka_unit_test(S50_P56_driver_tx),
         cmocka_unit_test(C9_C10_no_wake_up_is_lost),
