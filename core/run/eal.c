@@ -46,7 +46,7 @@ mr_eal_start(void)
     static char level[64];
     const char *want = getenv("MOONRING_EAL_LOG");
     char *argv[] = {"moonring", "--no-huge", "--no-shconf", "--iova-mode=va",
-                    "-m",       "256",       "--no-pci",    "--no-telemetry",
+                    "-m",       "1024",      "--no-pci",    "--no-telemetry",
                     level,      lcores,      NULL};
     int rc;
 

@@ -77,6 +77,17 @@ host_share(lua_State *L)
     return 1;
 }
 
+/* directory() -> directory of the program's file. */
+static int
+host_directory(lua_State *L)
+{
+    char dir[PATH_MAX];
+
+    mr_state_program_dir(dir, sizeof(dir));
+    lua_pushstring(L, dir);
+    return 1;
+}
+
 /* terminal(fd) -> whether a person reads what is written there. */
 static int
 host_terminal(lua_State *L)
@@ -168,11 +179,13 @@ host_open(lua_State *L)
         {"share", host_share},     {"terminal", host_terminal},
         {"tempdir", host_tempdir}, {"files", host_files},
         {"may", host_may},         {"nap", host_nap},
-        {"quit", host_quit},       {NULL, NULL},
+        {"quit", host_quit},       {"directory", host_directory},
+        {NULL, NULL},
     };
 
     lua_newtable(L);
     luaL_register(L, NULL, functions);
+    mr_child_register(L);
     return 1;
 }
 

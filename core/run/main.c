@@ -1,6 +1,7 @@
 /* The moonring program: a Lua state on the control thread that runs the
  * command line (lua/moonring/cli). Everything else follows from there.
- * $MOONRING_LOG names the log level, "warning" unless it is set.
+ * $MOONRING_LOG names the log level, "warning" unless it is set, $MR_CPU_LEVEL
+ * the highest CPU level to use.
  *
  * Owner: control thread. */
 #include <errno.h>
@@ -13,6 +14,7 @@
 
 #include <lauxlib.h>
 
+#include "base/cpu.h"
 #include "base/log.h"
 #include "loop/loop.h"
 #include "port/gate.h"
@@ -46,6 +48,16 @@ log_level_choose(void)
 
     if (name && !mr_log_level_named(name))
         mr_log(MR_LOG_WARN, "MOONRING_LOG is '%s': error, warning or info",
+               name);
+}
+
+static void
+cpu_level_check(void)
+{
+    const char *name = getenv("MR_CPU_LEVEL");
+
+    if (name && mr_cpu_named(name) < 0)
+        mr_log(MR_LOG_WARN, "MR_CPU_LEVEL is '%s': baseline, avx2 or avx512",
                name);
 }
 
@@ -90,6 +102,7 @@ main(int argc, char **argv)
     if (!L)
         return 1;
     log_level_choose();
+    cpu_level_check();
     mr_gate_init();
     lua_pushcfunction(L, mr_state_traceback);
     lua_pushcfunction(L, run_cli);

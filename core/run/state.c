@@ -23,9 +23,8 @@ static const char setup[] =
     "jit.opt.start('maxtrace=8000', 'maxrecord=16000', 'maxirconst=4000',\n"
     "    'maxside=400', 'maxsnap=2000', 'sizemcode=64', 'maxmcode=16384')\n";
 
-/* Directory of the program's file, without the last slash. */
-static void
-program_dir(char *out, size_t size)
+void
+mr_state_program_dir(char *out, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", out, size - 1);
     char *slash;
@@ -49,7 +48,7 @@ mr_state_share(void)
         snprintf(share, sizeof(share), "%s", given);
         return share;
     }
-    program_dir(dir, sizeof(dir));
+    mr_state_program_dir(dir, sizeof(dir));
     snprintf(share, sizeof(share), "%s/../share/moonring", dir);
     if (realpath(share, real))
         snprintf(share, sizeof(share), "%s", real);

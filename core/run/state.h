@@ -18,5 +18,11 @@ const char *mr_state_share(void);
 /* Pushes the handler that xpcall wants: message plus traceback, tables kept
  * as they are. */
 int mr_state_traceback(lua_State *L);
+/* Directory of the program's file, without the last slash, into out[0..size);
+ * empty when it cannot be known. */
+void mr_state_program_dir(char *out, size_t size);
 /* Preloads "moonring.host" (host.c). */
 void mr_host_preload(lua_State *L);
+/* Adds spawn(path, args) to the table on top of the stack: child programs, with
+ * methods write, read, pid and close (child.c). */
+void mr_child_register(lua_State *L);

@@ -1,6 +1,7 @@
 -- moonring doctor [--json]: what this machine offers to a packet loop. Each
 -- check tells what was found, what it costs, and the command that mends it.
 -- Nothing here is required: all of it makes things faster or steadier.
+local cpu = require "moonring.cpu"
 local host = require "moonring.host"
 local json = require "moonring.json"
 local stats = require "moonring.stats"
@@ -77,6 +78,22 @@ local function check_thp()
         .. "/sys/kernel/mm/transparent_hugepage/enabled")
 end
 
+-- Of what virtio ports share with their peers, where no hugetlb pages serve.
+local function check_shmem()
+    local mode = line("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+        :match "%[([%w_]+)%]"
+    local found = "transparent huge pages, shared: "
+        .. (mode or "not in this kernel")
+    if mode and mode ~= "never" and mode ~= "deny" then return ok(found) end
+    if check_hugepages().state == "ok" then
+        return ok(found .. "; hugetlb pages serve")
+    end
+    return warn(found, "memory that virtio ports share is in small pages: one "
+        .. "core with many ports misses the TLB for nearly every packet",
+        "echo advise | sudo tee "
+        .. "/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+end
+
 local function check_memlock()
     local limit = read("/proc/self/limits")
         :match "Max locked memory%s+(%S+)"
@@ -136,6 +153,7 @@ local function check_cpu()
         end
     end
     local found = name .. (#have > 0 and ": " .. table.concat(have, " ") or "")
+        .. "; rings use " .. cpu.level()
     if ffi.arch ~= "x64" or flags:find " avx512f " then return ok(found) end
     return warn(found, "the C library copies long packets in narrower steps",
         "a CPU with AVX-512, or for a guest: -cpu host")
@@ -168,6 +186,7 @@ end
 M.checks = {
     { "cores", check_cores }, { "isolation", check_isolation },
     { "hugepages", check_hugepages }, { "thp", check_thp },
+    { "shmem", check_shmem },
     { "memlock", check_memlock }, { "permissions", check_permissions },
     { "sockets", check_sockets }, { "cpu", check_cpu },
     { "clock", check_clock }, { "governor", check_governor },

@@ -1,6 +1,7 @@
 -- The command line. One table of verbs; each verb's module has run(args),
 -- which returns the exit status: 0 done, 1 failed, 2 wrong usage. What failed
 -- is told on stderr in one line: object, cause, cure.
+local cpu = require "moonring.cpu"
 local usage = require "moonring.cli.usage"
 
 local M = {}
@@ -21,13 +22,18 @@ local function help_text()
     for _, verb in ipairs(M.verbs) do
         width = math.max(width, #verb.name + #verb.args + 1)
     end
-    local out = { "Usage: moonring [--help] [--version] COMMAND [ARGS]", "",
+    local out = {
+        "Usage: moonring [--help] [--version] [--cpu LEVEL] COMMAND [ARGS]", "",
         "Scripted packet input and output over both ends of a virtqueue.", "",
         "Commands:" }
     for _, verb in ipairs(M.verbs) do
         local left = verb.name .. " " .. verb.args
         out[#out + 1] = ("   %-" .. width .. "s  %s"):format(left, verb.text)
     end
+    out[#out + 1] = ""
+    out[#out + 1] = "--cpu LEVEL caps the instructions that rings use ("
+        .. table.concat(cpu.names(), ", ") .. "),"
+    out[#out + 1] = "in place of $" .. cpu.VARIABLE .. "."
     out[#out + 1] = ""
     out[#out + 1] = "'moonring COMMAND --help' tells more about each."
     return table.concat(out, "\n")
@@ -45,9 +51,24 @@ local function find(name)
     end
 end
 
+-- Takes --cpu LEVEL or --cpu=LEVEL off the front. -> the number of words that
+-- it took, or nil and what is wrong
+local function cap_cpu(args)
+    local level = args[1] and args[1]:match "^%-%-cpu=(.*)$"
+    local words = level and 1 or 0
+    if args[1] == "--cpu" then level, words = args[2], 2 end
+    if words == 0 then return 0 end
+    if not level then return nil, "--cpu needs a level" end
+    local ok, text = cpu.cap(level)
+    if not ok then return nil, text end
+    return words
+end
+
 -- args: the words of the command line, program name at 0. -> exit status
 function M.main(args)
-    local first = args[1]
+    local skip, wrong = cap_cpu(args)
+    if not skip then return usage.wrong("moonring", wrong) end
+    local first = args[skip + 1]
     if not first then
         io.stderr:write(help_text(), "\n")
         return usage.WRONG
@@ -66,7 +87,7 @@ function M.main(args)
             .. "%s"):format(first, names()))
     end
     local rest = {}
-    for i = 2, #args do rest[i - 1] = args[i] end
+    for i = skip + 2, #args do rest[#rest + 1] = args[i] end
     return require(verb.module).run(rest, verb)
 end
 
