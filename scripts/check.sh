@@ -56,7 +56,7 @@ build build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSANITIZER=address \
 target=tsan_tests build build-tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo \
     -DSANITIZER=thread
 
-run_tests build-asan -L 'unit|matrix'
+run_tests build-asan -L 'unit|matrix|stress'
 run_tests build-tsan -L tsan
 [ "${#failed[@]}" = 0 ] || echo "check.sh: tests failed in ${failed[*]}" >&2
 run_tests build

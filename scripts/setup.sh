@@ -12,6 +12,7 @@ build_packages=(
 test_packages=(
     clang clang-format libclang-rt-14-dev           # second compiler, style
     libcmocka-dev luajit lua-check python3          # unit tests, Lua, lint
+    valgrind binutils                               # instruction counts
     dpdk-dev tshark iproute2                        # the other ends
     qemu-system-x86 busybox-static cpio             # a real guest
 )

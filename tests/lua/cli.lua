@@ -50,6 +50,17 @@ tap.test("--help lists every verb", function()
     end
 end)
 
+tap.test("--cpu and $MR_CPU_LEVEL cap the CPU level", function()
+    for _, prefix in ipairs { "MR_CPU_LEVEL=baseline %s", "%s --cpu baseline",
+        "%s --cpu=baseline", "MR_CPU_LEVEL=avx512 %s --cpu baseline" } do
+        local _, out = tap.shell(prefix:format(program) .. " doctor")
+        tap.match(out, "rings use baseline\n")
+    end
+    local code, _, text = tap.shell("MR_CPU_LEVEL=mmx " .. program .. " list")
+    tap.eq(code, 0)
+    tap.match(text, "MR_CPU_LEVEL is 'mmx'")
+end)
+
 tap.test("wrong usage is 2, in one line that says where to look", function()
     complains("frobnicate", 2, "unknown command 'frobnicate'; commands are "
         .. "run.*see 'moonring %-%-help'")
@@ -73,6 +84,8 @@ tap.test("wrong usage is 2, in one line that says where to look", function()
     complains("doctor extra", 2, "too many arguments")
     complains("bench pvp --ring 7", 2, "power of two")
     complains("bench pvp --cores x", 2, "not two CPUs")
+    complains("--cpu", 2, "needs a level")
+    complains("--cpu mmx list", 2, "CPU level 'mmx': baseline, avx2 or avx512")
     local code, _, text = run ""
     tap.eq(code, 2)
     tap.match(text, "Usage: moonring")

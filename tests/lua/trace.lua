@@ -2,38 +2,11 @@
 -- up in it. (LuaJIT runs a loop some fifty times slower when it is not.)
 local mr = require "moonring"
 local tap = require "tap"
-
-local events
-
--- Not failures: the compiler leaves a loop, meets an inner one, or began in a
--- function that returns to the loop, and starts again there (lj_traceerr.h:
--- LLEAVE, LINNER, LUNROLL, NYIRETL). Which counter gets hot first is a matter
--- of addresses, so these come and go.
-local harmless = { [8] = true, [9] = true, [10] = true, [16] = true }
-
-local function listen(what, number, fn, _, code)
-    if what == "stop" then events.made = events.made + 1 end
-    if what == "abort" and not harmless[code] then
-        local info = fn and debug.getinfo(fn, "S")
-        events.aborts[#events.aborts + 1] = ("trace %s: %s line %s, %s")
-            :format(tostring(number), info and info.short_src or "?",
-                info and info.linedefined or "?", tostring(code))
-    end
-end
-
--- Runs fn with the compiler watched from a clean start.
-local function watch(fn)
-    events = { made = 0, aborts = {} }
-    jit.flush()
-    jit.attach(listen, "trace")
-    fn()
-    jit.attach(listen)
-    return events
-end
+local trial = require "moonring.trial"
 
 local function compiled(name, fn)
     tap.test(name .. " compiles without a trace given up", function()
-        local seen = watch(fn)
+        local seen = trial.traces(fn)
         tap.ok(seen.made > 0, "that a trace was made")
         tap.eq(table.concat(seen.aborts, "\n"), "")
     end)
@@ -80,6 +53,18 @@ compiled("the iterator over packets, with views and lengths", function()
         end
     end)
     tap.ok(sum > 0, "a sum")
+end)
+
+compiled("a loop over a poll set", function()
+    local poll = mr.poll { b:rx() }
+    local got = 0
+    round(function(packets)
+        a:tx():send(packets)
+        local i, n = poll:recv(packets, 0.1)
+        if i then got = got + n end
+    end)
+    tap.eq(got, 2000 * 32)
+    poll:free()
 end)
 
 compiled("a paced loop", function()
