@@ -178,6 +178,7 @@ enum mr_fault {
     X(oversize, "packets dropped: longer than the peer can take")              \
     X(nobuf, "calls that found the packet pool empty")                         \
     X(skipped, "buffers of the peer returned unused because of a fault")       \
+    X(lent, "packets received with their bytes left at the peer (zero_copy)")  \
     X(notified, "notifications sent to the peer")                              \
     X(notify_errors, "notifications that could not be written")
 
@@ -244,6 +245,14 @@ struct mr_vhost_options {
     uint32_t size;       /* driver: ring size, 0 = 256 */
     struct mr_pool *pool; /* device: received packets; NULL = one of its own */
     uint32_t packets;    /* of the port's own pool, 0 = sized by the rings */
+    uint32_t zero_copy;  /* device: 1 = frames from 1024 bytes on are not copied
+                          * as a whole: what follows the first 192 bytes stays
+                          * in the guest's buffer, which goes back when the
+                          * packet is freed. Until then the guest can change
+                          * these bytes, and nobody else may. At most half of a
+                          * ring is out; the rest is copied. A ring that stops
+                          * waits 0.1 s for its packets, then their bytes are
+                          * the guest's again. Excludes IN_ORDER */
 };
 
 struct mr_null_options {
@@ -437,6 +446,16 @@ uint64_t mr_now(void);
 /* Sleeps; returns early when the process (or the task) stops. 0 = lets other
  * threads run and comes back. */
 void mr_sleep_us(uint64_t us);
+/* One technique that a build can do without. */
+struct mr_technique_row {
+    const char *name;  /* in capitals; NULL past the last row */
+    const char *rows;  /* of the tick list, between blanks; may be empty */
+    const char *text;
+    uint32_t has;      /* 0 = this build does without it */
+};
+/* Row i of the list of these techniques. Any thread. */
+const struct mr_technique_row *mr_technique_row(uint32_t i);
+
 /* Control thread: serves sockets and timers for up to `timeout_us`, returns
  * earlier when something happened. */
 int mr_loop_run(uint64_t timeout_us);

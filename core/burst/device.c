@@ -112,9 +112,19 @@ rx_plain(const struct mr_ring *r, struct mr_region *near,
         return false;
     pkt = mr_stash_take(stash);
     mr_copy(pkt->buf_addr + MR_HEADROOM, ptr + header, frame);
+    mr_notify_look(r);
     mr_pkt_set_len(pkt, frame);
     *out = pkt;
     return true;
+}
+
+/* Asks for the descriptors of the line after the next, to be used: drivers make
+ * bursts available. */
+MR_INLINE void
+rx_ahead(const struct mr_ring *r, uint32_t pos)
+{
+    if (pos + 3 * MR_GROUP <= r->size)
+        mr_prefetch_write(&r->desc.packed[pos + 2 * MR_GROUP]);
 }
 
 /* T6: packets out of whole lines of lists of one descriptor, as long as they
@@ -123,6 +133,7 @@ MR_INLINE uint32_t
 rx_lines(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
          struct mr_pkt **pkts, uint32_t n, uint64_t *bytes, unsigned v)
 {
+    const uint32_t header = mr_ring_header(r, true);
     const uint32_t most = rx_most(r);
     struct mr_pos at = p->at;
     uint32_t got = 0;
@@ -137,15 +148,16 @@ rx_lines(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
 
         if (!mr_packed_head_line(line, at.wrap, false, word, v & MR_V_PLATFORM))
             break;
+        rx_ahead(r, at.pos);
         MR_UNROLLED(i, MR_GROUP)
         {
             if (mr_unlikely(!rx_plain(r, &p->near, stash,
                                       mr_load(&line[i].addr), (uint32_t)word[i],
-                                      MR_HEADER, most, pkts++))) {
+                                      header, most, pkts++))) {
                 mr_packed_advance(r, &at, (uint32_t)i);
                 return mr_device_stand(p, at, got + (uint32_t)i);
             }
-            *bytes += (uint32_t)word[i] - MR_HEADER;
+            *bytes += (uint32_t)word[i] - header;
             /* Used length 0 (C6). */
             mr_packed_use_at(
                 r, &p->run, i ? 1 : p->run.n + got, (uint16_t)(at.pos + i),
@@ -327,7 +339,29 @@ tx_plain(const struct mr_ring *r, struct mr_region *near, uint64_t addr,
         return false;
     mr_header_put(ptr, header, 1);
     mr_copy(ptr + header, mr_pkt_data(pkt), frame);
+    mr_notify_look(r);
     return true;
+}
+
+/* Asks for what the line after the next will be written to: its descriptors,
+ * and its buffers, if they lie where the last one did. Drivers post well ahead;
+ * what is not theirs to give yet costs nothing but the asking. */
+MR_INLINE void
+tx_ahead(const struct mr_ring *r, const struct mr_region *near, uint32_t pos)
+{
+    const struct mr_packed_desc *line = &r->desc.packed[pos + 2 * MR_GROUP];
+
+    if (!MR_HAS(WRITE_PREFETCH) || pos + 3 * MR_GROUP > r->size)
+        return;
+    mr_prefetch_write(line);
+    MR_UNROLLED(i, MR_GROUP)
+    {
+        uintptr_t at =
+            (uintptr_t)near->host + (mr_load(&line[i].addr) - near->guest);
+
+        mr_prefetch_write((const void *)at);
+        mr_prefetch_write((const void *)(at + MR_CACHE_LINE));
+    }
 }
 
 /* T4: as rx_lines, the other way. */
@@ -335,6 +369,7 @@ MR_INLINE uint32_t
 tx_lines(struct mr_ring *r, struct mr_progress *p, struct mr_pkt *const *pkts,
          uint32_t n, uint64_t *bytes, unsigned v)
 {
+    const uint32_t header = mr_ring_header(r, true);
     struct mr_pos at = p->at;
     uint32_t sent = 0;
 
@@ -343,17 +378,18 @@ tx_lines(struct mr_ring *r, struct mr_progress *p, struct mr_pkt *const *pkts,
     while (n - sent >= MR_GROUP && mr_packed_at_line(r, at.pos)) {
         const struct mr_packed_desc *line = &r->desc.packed[at.pos];
         const uint64_t all =
-            mr_packed_word(MR_HEADER, 0, mr_packed_used_flags(at.wrap, true));
+            mr_packed_word(header, 0, mr_packed_used_flags(at.wrap, true));
         uint64_t word[MR_GROUP];
 
         if (!mr_packed_head_line(line, at.wrap, true, word, v & MR_V_PLATFORM))
             break;
+        tx_ahead(r, &p->near, at.pos);
         MR_UNROLLED(i, MR_GROUP)
         {
             const struct mr_pkt *pkt = *pkts++;
 
             if (mr_unlikely(!tx_plain(r, &p->near, mr_load(&line[i].addr),
-                                      (uint32_t)word[i], MR_HEADER, pkt))) {
+                                      (uint32_t)word[i], header, pkt))) {
                 mr_packed_advance(r, &at, (uint32_t)i);
                 return mr_device_stand(p, at, sent + (uint32_t)i);
             }

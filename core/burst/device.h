@@ -55,7 +55,7 @@ mr_device_guest(const struct mr_ring *r, struct mr_region *near, uint64_t guest,
 {
     uint64_t at = guest - near->guest;
 
-    if (mr_unlikely(at >= near->size)) {
+    if (mr_unlikely(at >= near->size || !MR_HAS(NEAR_REGION))) {
         struct mr_region found;
 
         *room = 0;

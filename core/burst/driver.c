@@ -188,16 +188,18 @@ publish(struct mr_ring *r, unsigned v)
 
 /* ---- rx ------------------------------------------------------------------ */
 
-enum { REFILL_BATCH = 64 };
+enum { REFILL_BATCH = MR_HAS(REFILL_BATCH) ? 64 : 1 };
 
 /* A receive buffer: the header lands in the headroom, the frame where a fresh
- * packet has its data. Legacy devices without ANY_LAYOUT want the header in a
- * descriptor of its own (N19). */
+ * packet has its data; the packet is made fresh when it comes back. Legacy
+ * devices without ANY_LAYOUT want the header in a descriptor of its own (N19).
+ */
 MR_INLINE void
 post(struct mr_ring *r, struct mr_state *s, struct mr_pkt *pkt, unsigned v)
 {
     const uint32_t header = mr_ring_header(r, v & MR_V_PACKED);
-    uint64_t at = guest_address(r, pkt->buf_addr + MR_HEADROOM - header);
+    uint64_t at =
+        guest_address(r, mr_pkt_buffer(r->pool, pkt) + MR_HEADROOM - header);
     uint32_t room = r->pool->room;
 
     if (v & MR_V_PACKED || mr_likely(!r->split_header)) {
@@ -229,11 +231,12 @@ post_line(struct mr_ring *r, struct mr_state *s, struct mr_stash *stash,
 
     MR_UNROLLED(i, MR_GROUP)
     {
-        struct mr_pkt *pkt = mr_stash_take(stash);
+        struct mr_pkt *pkt = mr_stash_take_stale(stash);
         uint64_t word = all | (uint64_t)id[i] << 32;
 
         r->out[id[i]] = (mr_out)pkt;
-        mr_store(&line[i].addr, (uintptr_t)pkt->buf_addr + offset);
+        mr_store(&line[i].addr,
+                 (uintptr_t)mr_pkt_buffer(r->pool, pkt) + offset);
         if (i)
             mr_store(mr_packed_half(&line[i]), word);
         else
@@ -256,10 +259,10 @@ post_heads(struct mr_ring *r, struct mr_state *s, struct mr_stash *stash,
     mr_out *const out = r->out;
 
     while (n--) {
-        struct mr_pkt *pkt = mr_stash_take(stash);
+        struct mr_pkt *pkt = mr_stash_take_stale(stash);
+        uint64_t addr = (uintptr_t)mr_pkt_buffer(r->pool, pkt) + offset;
 
-        out[mr_split_add_one(&view, ids, s, (uintptr_t)pkt->buf_addr + offset,
-                             word)] = (mr_out)pkt;
+        out[mr_split_add_one(&view, ids, s, addr, word)] = (mr_out)pkt;
     }
 }
 
@@ -271,12 +274,16 @@ refill(struct mr_ring *r, struct mr_state *s, unsigned v)
     struct mr_stash stash;
     bool posted = false;
 
-    if (room < MR_MIN(32u, r->size / 8u + 1u))
+    if (room < MR_MIN(REFILL_BATCH / 2u, r->size / 8u + 1u))
         return false;
     mr_stash_open(&stash, r->pool->mp);
     while (room) {
         uint32_t n = mr_stash_want(&stash, MR_MIN(room, REFILL_BATCH + 0u));
 
+        if (!MR_HAS(REFILL_BATCH) && posted) {
+            mr_state_copy(&r->at, s);
+            publish(r, v);
+        }
         if (mr_unlikely(!n)) {
             mr_count(&r->counters->nobuf, 1);
             break;
@@ -293,7 +300,7 @@ refill(struct mr_ring *r, struct mr_state *s, unsigned v)
                 post_line(r, s, &stash, v);
                 n -= MR_GROUP;
             } else {
-                post(r, s, mr_stash_take(&stash), v);
+                post(r, s, mr_stash_take_stale(&stash), v);
                 n--;
             }
         }
@@ -360,6 +367,20 @@ num_buffers(const struct mr_pkt *pkt)
     return mr_load((const uint16_t *)(const void *)(end - 2));
 }
 
+/* A packet that was posted as it was and comes back with a frame. Whoever gets
+ * it most often writes to the frame's first line, or sends it, which writes to
+ * the header's. */
+MR_INLINE void
+rx_fresh(struct mr_pkt *pkt, uint32_t len)
+{
+    uint8_t *data = pkt->buf_addr + MR_HEADROOM;
+
+    mr_prefetch_write(data - 1);
+    mr_prefetch_write(data);
+    mr_pkt_refresh(pkt);
+    mr_pkt_set_len(pkt, len);
+}
+
 /* A used buffer becomes a packet, a part of one (NULL), or nothing (NULL). */
 MR_INLINE struct mr_pkt *
 rx_packet(struct mr_ring *r, const struct mr_state *s, const struct done *done,
@@ -374,9 +395,9 @@ rx_packet(struct mr_ring *r, const struct mr_state *s, const struct done *done,
         rx_drop(r, done, done->len > rx_room(r, v));
         return NULL;
     }
+    rx_fresh(pkt, done->len - header);
     if (mr_unlikely(!first))
         return rx_continue(r, done);
-    mr_pkt_set_len(pkt, done->len - header);
     if (v & MR_V_MERGEABLE) {
         uint16_t buffers = num_buffers(pkt);
 
@@ -386,6 +407,20 @@ rx_packet(struct mr_ring *r, const struct mr_state *s, const struct done *done,
         }
     }
     return pkt;
+}
+
+/* Asks for what the line after the next will need: the descriptors, which are
+ * posted anew, and the entries of mr_ring.out. A device completes bursts, and
+ * completes most in order. */
+MR_INLINE void
+ahead(const struct mr_ring *r, const struct mr_state *s)
+{
+    uint32_t pos = s->used.pos + 2u * MR_GROUP;
+
+    if (pos + MR_GROUP > r->size)
+        return;
+    mr_prefetch_write(&r->desc.packed[pos]);
+    mr_prefetch_write(&r->out[r->ids[pos]]);
 }
 
 /* Packets out of whole lines of plain entries; returns how many, at most n. */
@@ -401,6 +436,8 @@ rx_lines(struct mr_ring *r, struct mr_state *s, struct mr_pkt **pkts,
 
     while (n - got >= MR_GROUP && used_line(r, s, word, v)) {
         uint16_t *ids = &r->ids[s->used.pos];
+
+        ahead(r, s);
 
         MR_UNROLLED(i, MR_GROUP)
         {
@@ -418,7 +455,7 @@ rx_lines(struct mr_ring *r, struct mr_state *s, struct mr_pkt **pkts,
             out[id] = MR_OUT_NONE;
             if (!(v & MR_V_IN_ORDER))
                 ids[i] = id;
-            mr_pkt_set_len(pkt, len);
+            rx_fresh(pkt, len);
             *bytes += len;
             pkts[got++] = pkt;
         }
@@ -455,7 +492,7 @@ rx_elems(struct mr_ring *r, struct mr_state *s, uint32_t *left,
         if (!(v & MR_V_IN_ORDER))
             ids[s->tail & mask] = (uint16_t)id;
         skip_elem(s, left);
-        mr_pkt_set_len(pkt, len);
+        rx_fresh(pkt, len);
         *bytes += len;
         *pkts++ = pkt;
     }
@@ -530,6 +567,7 @@ reclaim_lines(struct mr_ring *r, struct mr_state *s, struct mr_stash *stash,
     while (used_line(r, s, word, v)) {
         uint16_t *ids = &r->ids[s->used.pos];
 
+        ahead(r, s);
         mr_stash_room(stash, MR_GROUP);
         MR_UNROLLED(i, MR_GROUP)
         {

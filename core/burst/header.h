@@ -16,15 +16,15 @@ mr_header_put(uint8_t *at, uint32_t bytes, uint16_t buffers)
     uint64_t head;
 
     memcpy(&head, at, sizeof(head));
-    if (head)
+    if (head || !MR_HAS(HEADER_LOOK))
         memset(at, 0, sizeof(head));
     if (mr_likely(bytes == MR_HEADER)) {
         memcpy(&seen, at + 8, 4);
-        if (seen != tail)
+        if (seen != tail || !MR_HAS(HEADER_LOOK))
             memcpy(at + 8, &tail, 4);
     } else {
         memcpy(&seen, at + 8, 2);
-        if (seen)
+        if (seen || !MR_HAS(HEADER_LOOK))
             memcpy(at + 8, &tail, 2);
     }
 }

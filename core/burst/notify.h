@@ -10,6 +10,16 @@
 /* Writes the eventfd; a peer that does not listen is not an error (V41). */
 void mr_notify(struct mr_ring *ring);
 
+/* Where one decision a burst is not enough: what it costs, a packet (T20). */
+MR_INLINE void
+mr_notify_look(const struct mr_ring *r)
+{
+    if (!MR_HAS(ONE_FENCE)) {
+        mr_fence_full();
+        (void)mr_load_acquire((const uint32_t *)(const void *)r->avail.packed);
+    }
+}
+
 /* After a publish: tells the driver (device side) or device (driver side). */
 MR_INLINE void
 mr_notify_if_wanted(struct mr_ring *r, bool device, unsigned v)

@@ -57,7 +57,8 @@ look_split(struct end *e, bool write, int k, struct set *s)
     uint16_t head[MR_GROUP];
     bool ok = true;
 
-    MR_UNROLLED(i, k) {
+    MR_UNROLLED(i, k)
+    {
         uint16_t slot = (uint16_t)(e->p.at.pos + i) & (r->size - 1);
 
         head[i] = mr_load(&r->avail.split->ring[slot]);
@@ -65,7 +66,8 @@ look_split(struct end *e, bool write, int k, struct set *s)
     }
     if (!ok)
         return false;
-    MR_UNROLLED(i, k) {
+    MR_UNROLLED(i, k)
+    {
         struct mr_desc d = mr_desc_copy(&r->desc.split[head[i]], false);
 
         s->ptr[i] = mr_device_direct(r, &e->p.near, &d, write);
@@ -80,16 +82,17 @@ MR_INLINE uint64_t
 packed_flags(struct mr_pos at, bool write)
 {
     return (uint64_t)((at.wrap ? MR_DESC_AVAIL : MR_DESC_USED) |
-                      (write ? MR_DESC_WRITE : 0)) << 48;
+                      (write ? MR_DESC_WRITE : 0))
+           << 48;
 }
 
 MR_INLINE bool
-look_packed(struct end *e, bool write, int k, struct set *s,
-            bool platform)
+look_packed(struct end *e, bool write, int k, struct set *s, bool platform)
 {
     const uint64_t mask =
         (uint64_t)(MR_DESC_AVAIL | MR_DESC_USED | MR_DESC_NEXT |
-                   MR_DESC_INDIRECT | MR_DESC_WRITE) << 48;
+                   MR_DESC_INDIRECT | MR_DESC_WRITE)
+        << 48;
     const uint64_t want = packed_flags(e->p.at, write);
     const struct mr_ring *r = e->r;
     uint64_t differ = 0;
@@ -97,7 +100,8 @@ look_packed(struct end *e, bool write, int k, struct set *s,
 
     if (e->p.at.pos + k > r->size)
         return false;
-    MR_UNROLLED(i, k) {
+    MR_UNROLLED(i, k)
+    {
         uint16_t pos = (uint16_t)(e->p.at.pos + i);
 
         s->word[i] = mr_load_fenced(mr_packed_word_at(r, pos));
@@ -106,7 +110,8 @@ look_packed(struct end *e, bool write, int k, struct set *s,
     mr_order_observed(platform);
     if (differ & mask)
         return false;
-    MR_UNROLLED(i, k) {
+    MR_UNROLLED(i, k)
+    {
         uint64_t addr = mr_load(&r->desc.packed[e->p.at.pos + i].addr);
         uint64_t room = 0;
 
@@ -142,7 +147,8 @@ use(struct end *e, bool write, int k, const struct set *s, bool in_order,
                            write, in_order);
         return;
     }
-    MR_UNROLLED(i, k) {
+    MR_UNROLLED(i, k)
+    {
         struct mr_list list = {.id = (uint16_t)(s->word[i] >> ID_BITS),
                                .ndesc = 1};
 
@@ -157,7 +163,8 @@ fit(const struct end *f, const struct end *t, int k, const struct set *from,
 {
     bool ok = true;
 
-    MR_UNROLLED(i, k) {
+    MR_UNROLLED(i, k)
+    {
         len[i] = (uint32_t)from->word[i] - f->r->header;
         ok &= len[i] - least <= MR_FRAME_MAX - least;
         ok &= (uint32_t)to->word[i] >= len[i] + t->r->header;
@@ -172,7 +179,8 @@ turn_all(const struct end *f, int k, const struct set *from, uint64_t mac,
 {
     bool ok = true;
 
-    MR_UNROLLED(i, k) {
+    MR_UNROLLED(i, k)
+    {
         head[i] = mr_head_load(from->ptr[i] + f->r->header);
         ok &= mr_head_turns(&head[i]);
         mr_turn(&head[i].first, &head[i].rest, mac);
@@ -196,8 +204,8 @@ MR_INLINE bool
 move(struct end *f, struct end *t, int k, const struct way *way,
      struct tally *sum, unsigned vf, unsigned vt)
 {
-    const uint32_t least = way->turn ? (uint32_t)MR_HEAD
-                                     : (uint32_t)MR_FRAME_MIN;
+    const uint32_t least =
+        way->turn ? (uint32_t)MR_HEAD : (uint32_t)MR_FRAME_MIN;
     struct mr_head head[MR_GROUP];
     uint32_t len[MR_GROUP];
     struct set from;
@@ -208,12 +216,13 @@ move(struct end *f, struct end *t, int k, const struct way *way,
         !fit(f, t, k, &from, &to, least, len))
         return false;
     MR_UNROLLED(i, k)
-        ok &= !mr_header_asks_offload(from.ptr[i]);
+    ok &= !mr_header_asks_offload(from.ptr[i]);
     if (!ok || (way->turn && !turn_all(f, k, &from, way->mac, head)))
         return false;
     MR_UNROLLED(i, k)
-        mr_header_put(to.ptr[i], t->r->header, 1);
-    MR_UNROLLED(i, k) {
+    mr_header_put(to.ptr[i], t->r->header, 1);
+    MR_UNROLLED(i, k)
+    {
         copy(to.ptr[i] + t->r->header, from.ptr[i] + f->r->header, len[i],
              way->turn ? &head[i] : NULL);
         sum->bytes += len[i];
@@ -285,8 +294,8 @@ pass(struct end *f, struct end *t, const struct mr_list *list,
 
 /* The next packet, whatever its lists are. */
 MR_COLD static enum step
-step_any(struct end *f, struct end *t, const struct way *way,
-         struct tally *sum, unsigned vf, unsigned vt)
+step_any(struct end *f, struct end *t, const struct way *way, struct tally *sum,
+         unsigned vf, unsigned vt)
 {
     struct mr_pos first = f->p.at;
     enum step step = STEP_ON;
@@ -424,8 +433,8 @@ splice_platform(struct mr_ring *from, struct mr_ring *to, uint32_t n,
 }
 
 int32_t
-mr_splice(struct mr_ring *from, struct mr_ring *to, uint32_t n,
-          const uint8_t *turn)
+MR_LEVELED(mr_splice)(struct mr_ring *from, struct mr_ring *to, uint32_t n,
+                      const uint8_t *turn)
 {
     unsigned f = mr_variant(from);
     unsigned t = mr_variant(to);

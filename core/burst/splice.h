@@ -4,7 +4,7 @@
  * Owner: the worker inside the gates of both rings. */
 #pragma once
 
-#include "ring/ring.h"
+#include "burst/variant.h"
 
 /* What mr_splice returns when it moved nothing. */
 enum {
@@ -23,3 +23,12 @@ enum {
  * cost it in mr_device_rx and mr_device_tx. */
 int32_t mr_splice(struct mr_ring *from, struct mr_ring *to, uint32_t n,
                   const uint8_t *turn);
+
+typedef int32_t (*mr_splice_fn)(struct mr_ring *, struct mr_ring *, uint32_t,
+                                const uint8_t *);
+/* mr_splice as compiled for each CPU level. */
+#define MR_X(level, text)                                                      \
+    int32_t mr_splice_##level(struct mr_ring *, struct mr_ring *, uint32_t,    \
+                              const uint8_t *);
+MR_LEVELS(MR_X)
+#undef MR_X

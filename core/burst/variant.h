@@ -35,11 +35,27 @@ mr_variant(const struct mr_ring *r)
     X(arg, 14, "split-mrg-inorder-platform")                                   \
     X(arg, 15, "packed-mrg-inorder-platform")
 
+/* The files that instantiate variants are compiled once for each CPU level
+ * (enum mr_cpu), with MR_LEVEL its name; what they export ends in it. */
+#ifndef MR_LEVEL
+#define MR_LEVEL baseline
+#endif
+#define MR_JOIN(a, b) a##_##b
+#define MR_JOINED(a, b) MR_JOIN(a, b)
+#define MR_LEVELED(name) MR_JOINED(name, MR_LEVEL)
+
+/* X(name, text) of every level that there is code for. */
+#if defined(__x86_64__)
+#define MR_LEVELS(X) MR_CPU_LEVELS(X)
+#else
+#define MR_LEVELS(X) X(baseline, )
+#endif
+
 /* Instantiates `body`, an always-inline function of (ring, pkts, n, variant),
- * for every variant, and the table mr_<body> of the instances. */
+ * for every variant, and the table mr_<body>_<level> of the instances. */
 #define MR_VARIANT_TABLE(body)                                                 \
     MR_VARIANTS(MR_VARIANT_FUNCTION, body)                                     \
-    const mr_burst_fn mr_##body[MR_V_COUNT] = {                                \
+    const mr_burst_fn MR_LEVELED(mr_##body)[MR_V_COUNT] = {                    \
         MR_VARIANTS(MR_VARIANT_ROW, body)};
 #define MR_VARIANT_FUNCTION(body, v, name)                                     \
     static uint32_t body##_##v(void *ring, struct mr_pkt **pkts, uint32_t n)   \
@@ -48,8 +64,11 @@ mr_variant(const struct mr_ring *r)
     }
 #define MR_VARIANT_ROW(body, v, name) [v] = body##_##v,
 
-/* One table a side and direction, indexed by variant. */
-extern const mr_burst_fn mr_device_rx[MR_V_COUNT];
-extern const mr_burst_fn mr_device_tx[MR_V_COUNT];
-extern const mr_burst_fn mr_driver_rx[MR_V_COUNT];
-extern const mr_burst_fn mr_driver_tx[MR_V_COUNT];
+/* One table a side, direction and level, indexed by variant. */
+#define MR_X(level, text)                                                      \
+    extern const mr_burst_fn mr_device_rx_##level[MR_V_COUNT];                 \
+    extern const mr_burst_fn mr_device_tx_##level[MR_V_COUNT];                 \
+    extern const mr_burst_fn mr_driver_rx_##level[MR_V_COUNT];                 \
+    extern const mr_burst_fn mr_driver_tx_##level[MR_V_COUNT];
+MR_LEVELS(MR_X)
+#undef MR_X

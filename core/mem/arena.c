@@ -39,7 +39,8 @@ arena_map(struct mr_arena *arena, size_t size, unsigned flags)
         close(fd);
         return rc;
     }
-    madvise(base, size, MADV_HUGEPAGE);
+    if (MR_HAS(HUGE_PAGES))
+        madvise(base, size, MADV_HUGEPAGE);
     arena->fd = fd;
     arena->base = base;
     arena->size = size;
@@ -55,7 +56,8 @@ mr_arena_open(struct mr_arena *arena, size_t size)
 
     arena->fd = -1;
     arena->base = NULL;
-    if (arena_map(arena, round_up(size, MR_HUGE_PAGE), MFD_HUGETLB) == 0)
+    if (MR_HAS(HUGE_PAGES) &&
+        arena_map(arena, round_up(size, MR_HUGE_PAGE), MFD_HUGETLB) == 0)
         return 0;
     rc = arena_map(arena, round_up(size, MR_PAGE), 0);
     if (rc)

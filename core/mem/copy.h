@@ -32,7 +32,9 @@ mr_copy(void *to, const void *from, size_t len)
     uint8_t *t = to;
     const uint8_t *f = from;
 
-    if (mr_likely(len <= 64 && len >= 32))
+    if (!MR_HAS(COPY_INLINE))
+        memmove(t, f, len);
+    else if (mr_likely(len <= 64 && len >= 32))
         MR_COPY_ENDS(32, t, f, len);
     else if (len > 64 && len <= 128)
         MR_COPY_ENDS(64, t, f, len);

@@ -115,9 +115,15 @@ mr_memory_create(const struct mr_region_spec *spec, const int *fds, uint32_t n,
 }
 
 void
+mr_memory_hold(struct mr_memory *m)
+{
+    m->holders++;
+}
+
+void
 mr_memory_destroy(struct mr_memory *m)
 {
-    if (!m)
+    if (!m || m->holders--)
         return;
     mr_guard_remove(m);
     for (uint32_t i = 0; i < m->n; i++)

@@ -40,6 +40,7 @@ struct mr_memory {
         void *map;
         size_t map_size;
     } origin[MR_MEMORY_REGIONS];
+    uint32_t holders; /* beside who created it */
 };
 
 /* One piece of host memory. */
@@ -53,7 +54,9 @@ struct mr_seg {
  * V61, V128, V129), ENOMEM. *memory belongs to the caller. */
 int mr_memory_create(const struct mr_region_spec *spec, const int *fds,
                      uint32_t n, struct mr_memory **memory);
-/* Unmaps everything. NULL is allowed. */
+/* One holder more, beside who created it: packets may refer to its bytes. */
+void mr_memory_hold(struct mr_memory *memory);
+/* One holder less; without any, everything is unmapped. NULL is allowed. */
 void mr_memory_destroy(struct mr_memory *memory);
 
 /* Host address of user address `user` when all of its `len` bytes lie in one

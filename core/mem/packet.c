@@ -57,6 +57,8 @@ pool_stride(uint32_t room)
 {
     size_t lines = (MR_HEADROOM + room + MR_CACHE_LINE - 1) / MR_CACHE_LINE;
 
+    if (!MR_HAS(ODD_STRIDE))
+        return rte_align32pow2((uint32_t)lines * MR_CACHE_LINE);
     return (lines | 1) * MR_CACHE_LINE;
 }
 
@@ -85,10 +87,12 @@ options_check(const struct mr_pool_options *o)
 static void
 packet_init(struct rte_mempool *mp, void *opaque, void *object, unsigned i)
 {
-    const struct mr_pool *pool = opaque;
+    struct mr_pool *pool = opaque;
     struct rte_mbuf *m = object;
     struct rte_mbuf_ext_shared_info *shared = (void *)(m + 1);
 
+    if (i == 0)
+        pool->first = object;
     memset(m, 0, sizeof(*m));
     m->buf_addr = pool->bytes + i * pool->stride;
     m->buf_iova = (uintptr_t)m->buf_addr;
@@ -108,7 +112,8 @@ map_private(size_t size)
 
     if (map == MAP_FAILED)
         return NULL;
-    madvise(map, size, MADV_HUGEPAGE);
+    if (MR_HAS(HUGE_PAGES))
+        madvise(map, size, MADV_HUGEPAGE);
     return map;
 }
 
@@ -163,6 +168,7 @@ pool_headers_get(struct mr_pool *pool, uint32_t cache)
                                   MR_PAGE, NULL, NULL);
     if (n != (int)pool->packets)
         return n < 0 ? n : -ENOMEM;
+    pool->per_line = (1ull << 32) / (total / MR_CACHE_LINE) + 1;
     rte_mempool_obj_iter(pool->mp, packet_init, pool);
     return 0;
 }

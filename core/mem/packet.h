@@ -33,10 +33,12 @@ struct mr_pool {
     struct rte_mempool *mp;
     void *headers; /* private mapping behind the mempool */
     size_t headers_size;
-    uint8_t *bytes; /* first buffer; */
-    size_t span;    /* all buffers, */
-    size_t stride;  /* and one */
-    uint32_t room;  /* data bytes of a fresh packet */
+    uint8_t *first;    /* first packet in it; */
+    uint64_t per_line; /* packets in a cache line of it, times 2^32 */
+    uint8_t *bytes;    /* first buffer; */
+    size_t span;       /* all buffers, */
+    size_t stride;     /* and one */
+    uint32_t room;     /* data bytes of a fresh packet */
     uint32_t packets;
     uint32_t template_len;
     void *own_bytes; /* private mapping behind `bytes`, NULL in an arena */
@@ -66,7 +68,11 @@ mr_pkt_refresh(struct mr_pkt *pkt)
     static_assert(offsetof(struct mr_pkt, ol_flags) ==
                       offsetof(struct mr_pkt, data_off) + 8,
                   "side by side");
-    *(two *)(void *)&pkt->data_off = (two){MR_PKT_FRESH, RTE_MBUF_F_EXTERNAL};
+    if (MR_HAS(KEPT_FRESH))
+        *(two *)(void *)&pkt->data_off =
+            (two){MR_PKT_FRESH, RTE_MBUF_F_EXTERNAL};
+    else
+        rte_pktmbuf_reset((struct rte_mbuf *)pkt);
 }
 
 /* n packets, all or none (returns n or 0). Fresh; the caller sets both
@@ -94,6 +100,19 @@ mr_pkt_single(const struct mr_pkt *pkt)
                   "one word");
     memcpy(&both, &pkt->refcnt, sizeof(both));
     return both == 0x10001;
+}
+
+/* The buffer of a packet of the pool, found by the packet's number: posting a
+ * receive buffer costs no look at a packet that nobody touched for a lap. */
+MR_INLINE uint8_t *
+mr_pkt_buffer(const struct mr_pool *pool, const struct mr_pkt *pkt)
+{
+    uint64_t line =
+        (uint64_t)((const uint8_t *)pkt - pool->first) / MR_CACHE_LINE;
+
+    if (!MR_HAS(BUFFER_INDEX))
+        return pkt->buf_addr;
+    return pool->bytes + (line * pool->per_line >> 32) * pool->stride;
 }
 
 /* Is it one of the pool's own packets, its bytes among the pool's? */

@@ -60,11 +60,40 @@ mr_stash_want(struct mr_stash *s, uint32_t n)
     return MR_MIN(len, n);
 }
 
+/* What the stash stands for: a call to the pool for a packet, and one back. */
+MR_INLINE struct mr_pkt *
+mr_stash_call_take(struct mr_stash *s)
+{
+    void *pkt = NULL; /* the cache has some: nothing can fail */
+
+    s->cache->len = (uint32_t)(s->top - mr_stash_slot(s, 0));
+    rte_mempool_generic_get(s->mp, &pkt, 1, s->cache);
+    s->top = mr_stash_slot(s, s->cache->len);
+    return pkt;
+}
+
+MR_INLINE void
+mr_stash_call_put(struct mr_stash *s, struct mr_pkt *pkt)
+{
+    void *object = pkt;
+
+    s->cache->len = (uint32_t)(s->top - mr_stash_slot(s, 0));
+    rte_mempool_generic_put(s->mp, &object, 1, s->cache);
+    s->top = mr_stash_slot(s, s->cache->len);
+}
+
+/* One of the packets wanted, as it was put: mr_pkt_refresh is the caller's. */
+MR_INLINE struct mr_pkt *
+mr_stash_take_stale(struct mr_stash *s)
+{
+    return MR_HAS(STASH) ? *--s->top : mr_stash_call_take(s);
+}
+
 /* One of the packets wanted, fresh; the caller sets both lengths. */
 MR_INLINE struct mr_pkt *
 mr_stash_take(struct mr_stash *s)
 {
-    struct mr_pkt *pkt = *--s->top;
+    struct mr_pkt *pkt = mr_stash_take_stale(s);
 
     mr_pkt_refresh(pkt);
     return pkt;
@@ -83,5 +112,10 @@ mr_stash_room(struct mr_stash *s, uint32_t n)
 MR_INLINE void
 mr_stash_put(struct mr_stash *s, struct mr_pkt *pkt)
 {
-    *s->top++ = pkt;
+    if (!MR_HAS(PLAIN_HOME))
+        rte_pktmbuf_prefree_seg((struct rte_mbuf *)pkt);
+    if (MR_HAS(STASH))
+        *s->top++ = pkt;
+    else
+        mr_stash_call_put(s, pkt);
 }

@@ -7,6 +7,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "burst/loan.h"
+#include "mem/packet_loan.h"
 #include "port/feature.h"
 #include "ring/fault.h"
 
@@ -15,6 +19,8 @@ enum {
     PACKETS_MOST = 65536,  /* and together, unless the options say more */
     POOL_CACHE = 256,
     CLOSE_TRIES = 32,      /* times a burst's end is waited for by a yield */
+    LENDER_PAIR = 4096,    /* packets to lend with, for each queue pair */
+    PATIENCE_NS = 100000000, /* a stop waits for packets that have buffers */
 };
 
 /* Offered is what no option takes away. LOG_ALL is missing: there is no dirty
@@ -28,8 +34,14 @@ offer(struct mr_vhost *v, const struct mr_vhost_options *o)
 
     if (rc)
         return rc;
+    if (o->zero_copy > 1 || (o->zero_copy && wishes.on & MR_F(IN_ORDER)))
+        return mr_error_set(-EINVAL, "%s: zero_copy is %u: 0 or 1, and not "
+                            "together with in_order, as packets are freed in "
+                            "any order", v->port.name, o->zero_copy);
     v->offered = MR_F(ANY_LAYOUT) | MR_F(PROTOCOL_FEATURES) |
                  mr_feature_closure(wishes.on | wishes.any);
+    if (o->zero_copy)
+        v->offered &= ~MR_F(IN_ORDER);
     /* QEMU takes MQ only together with the queue that controls it (N102). */
     if (v->port.pairs > 1)
         v->offered |= MR_F(MQ) | MR_F(CTRL_VQ);
@@ -152,6 +164,120 @@ static const struct mr_port_ops vhost_ops = {
     .dump = vhost_dump,
 };
 
+/* ---- Loans --------------------------------------------------------------- */
+
+/* Late loans of ports that are closed; the last one of a pool frees that. */
+static struct mr_loan *orphans;
+
+static void
+orphan_pool_free(struct mr_pool *pool)
+{
+    for (const struct mr_loan *l = orphans; l; l = l->next)
+        if (l->pool == pool)
+            return;
+    mr_pool_free(pool);
+}
+
+/* Ends the loans of a list whose packets were freed. */
+static void
+reap(struct mr_loan **link)
+{
+    bool orphaned = link == &orphans;
+
+    while (*link) {
+        struct mr_loan *loan = *link;
+        struct mr_loan *next = loan->next;
+        struct mr_pool *pool = loan->pool;
+
+        if (!mr_loan_close(loan)) {
+            link = &loan->next;
+            continue;
+        }
+        *link = next;
+        if (orphaned)
+            orphan_pool_free(pool);
+    }
+}
+
+void
+mr_vhost_reap(struct mr_vhost *v)
+{
+    reap(&v->late);
+    reap(&orphans);
+}
+
+/* Lets a ring that was started lend up to half of its buffers, if the port
+ * does that; without memory for it the ring copies. */
+static void
+loan_begin(struct mr_vhost *v, struct mr_ring *ring)
+{
+    mr_vhost_reap(v);
+    if (v->lender && ring->rx &&
+        mr_loan_open(v->memory, v->lender, ring->size / 2u, &ring->loan))
+        mr_log_limited(&v->port.limit, MR_LOG_WARN, "%s: %s; it copies",
+                       v->port.name, mr_error_text());
+}
+
+/* mr_device_repay by the control thread, which a driver must not make wait for
+ * its notification (V41): it is notified at the next start, if there is one. */
+static void
+repay(struct mr_ring *ring, bool all)
+{
+    int fd = ring->notify_fd;
+
+    ring->notify_fd = -1;
+    mr_device_repay(ring, all);
+    ring->notify_fd = fd;
+}
+
+/* The driver gets all of its buffers back, and the loan is late. */
+static void
+loan_end(struct mr_vhost *v, struct mr_ring *ring)
+{
+    struct mr_loan *loan = ring->loan;
+
+    if (!loan)
+        return;
+    repay(ring, true);
+    ring->loan = NULL;
+    loan->next = v->late;
+    v->late = loan;
+    mr_vhost_reap(v);
+}
+
+/* Is there still hope that the packets are freed before that? */
+static bool
+loan_waits(struct mr_ring *ring)
+{
+    struct mr_loan *loan = ring->loan;
+
+    if (!loan)
+        return false;
+    repay(ring, false);
+    if (!loan->patience)
+        loan->patience = mr_now() + PATIENCE_NS;
+    return loan->out && mr_now() < loan->patience;
+}
+
+/* What packets still refer to outlives the port, until another one finds that
+ * they were freed. */
+static void
+loans_abandon(struct mr_vhost *v)
+{
+    struct mr_loan **last = &orphans;
+
+    mr_vhost_reap(v);
+    if (v->lender && mr_pool_free(v->lender))
+        mr_log(MR_LOG_WARN, "%s is closed while packets of it are out whose "
+               "bytes are in a guest's memory: that stays mapped",
+               v->port.name);
+    while (*last)
+        last = &(*last)->next;
+    *last = v->late;
+}
+
+/* ---- Making -------------------------------------------------------------- */
+
 static int
 rings_create(struct mr_vhost *v)
 {
@@ -173,8 +299,10 @@ pool_create(struct mr_vhost *v, const struct mr_vhost_options *o)
         .packets = o->packets ? o->packets : MR_MIN(packets, PACKETS_MOST),
         .cache = POOL_CACHE,
     };
+    uint32_t lent = MR_MIN(LENDER_PAIR * v->port.pairs, PACKETS_MOST);
+    int rc = o->zero_copy ? mr_loan_pool_create(lent, &v->lender) : 0;
 
-    return mr_port_set_pool(&v->port, o->pool, &options);
+    return rc ? rc : mr_port_set_pool(&v->port, o->pool, &options);
 }
 
 int
@@ -208,8 +336,10 @@ mr_vhost_destroy(struct mr_vhost *v)
 {
     for (uint32_t r = 0; v->ring && r < 2 * v->port.pairs; r++) {
         mr_gate_close_wait(&mr_vhost_queue(v, r)->gate);
+        loan_end(v, &v->ring[r]);
         mr_ring_stop(&v->ring[r]);
     }
+    loans_abandon(v);
     mr_port_fini(&v->port);
     mr_memory_destroy(v->memory);
     free(v->ring);
@@ -227,11 +357,17 @@ mr_vhost_ring_stop(struct mr_vhost *v, uint32_t r)
 {
     int rc = gate_close(&mr_vhost_queue(v, r)->gate);
 
-    if (rc)
+    if (rc) {
         mr_vhost_ring_unblock(v, r);
-    else if (v->ring[r].started)
-        mr_ring_stop(&v->ring[r]);
-    return rc;
+        return rc;
+    }
+    if (!v->ring[r].started)
+        return 0;
+    if (loan_waits(&v->ring[r]))
+        return -EAGAIN;
+    loan_end(v, &v->ring[r]);
+    mr_ring_stop(&v->ring[r]);
+    return 0;
 }
 
 void
@@ -276,6 +412,7 @@ mr_vhost_ring_start(struct mr_vhost *v, uint32_t r,
         mr_vhost_ring_break(v, r, MR_FAULT_RING_SETUP);
         return rc;
     }
+    loan_begin(v, &v->ring[r]);
     q->ctx = &v->ring[r];
     q->burst = mr_burst_select(&v->ring[r], &variant);
     if (r < 2)
@@ -309,6 +446,7 @@ mr_vhost_ring_call(struct mr_vhost *v, uint32_t r, int fd)
 void
 mr_vhost_set_memory(struct mr_vhost *v, struct mr_memory *memory)
 {
+    mr_vhost_reap(v);
     mr_memory_destroy(v->memory);
     v->memory = memory;
 }

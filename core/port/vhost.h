@@ -7,7 +7,9 @@
  * Owner: control thread; workers enter through the gates. Invariants:
  *  1. The gate of ring r's queue is open only while the ring is started.
  *  2. `memory` is replaced only while every gate is closed (V63).
- *  3. Without a session no ring is started and `features` is 0 (V86). */
+ *  3. Without a session no ring is started and `features` is 0 (V86).
+ *  4. With zero_copy each rx ring that is not in order has a loan; a loan whose
+ *     ring stopped is late until all of its packets are freed. */
 #pragma once
 
 #include "port/port.h"
@@ -26,6 +28,8 @@ struct mr_vhost {
     /* Ends the session, then calls mr_vhost_destroy, at once or later. */
     void (*on_close)(struct mr_vhost *vhost);
     const char *variant[2];
+    struct mr_pool *lender; /* packets without buffers; NULL = no zero_copy */
+    struct mr_loan *late;
 };
 
 /* Where a ring's parts are and how it is to be run: V53's list. */
@@ -47,7 +51,8 @@ int mr_vhost_features_check(const struct mr_vhost *vhost, uint64_t features);
 /* The queue that ring r (below 2 * pairs) serves. */
 struct mr_queue *mr_vhost_queue(const struct mr_vhost *vhost, uint32_t r);
 /* Stops ring r: 0 = the data path is out of it, -EAGAIN = a burst still runs,
- * ask again (V56). Allowed on a stopped ring. */
+ * or buffers of the ring are lent to packets, ask again (V56). Allowed on a
+ * stopped ring. */
 int mr_vhost_ring_stop(struct mr_vhost *vhost, uint32_t r);
 /* True when a burst on ring r waits for a peer that does not take its
  * notifications; it is made to go on: mr_queue_unblock. */
@@ -68,5 +73,8 @@ uint32_t mr_vhost_ring_base(const struct mr_vhost *vhost, uint32_t r);
 /* Changes the call fd of a ring in any state; a running one goes on with it
  * (V44). -EAGAIN = a burst still runs with the old one, ask again. */
 int mr_vhost_ring_call(struct mr_vhost *vhost, uint32_t r, int fd);
-/* Replaces the memory table; all rings must be stopped. Takes ownership. */
+/* Ends the late loans whose packets were freed meanwhile. From time to time. */
+void mr_vhost_reap(struct mr_vhost *vhost);
+/* Replaces the memory table; all rings must be stopped. Takes ownership; the
+ * old one stays mapped while a late loan needs it. */
 void mr_vhost_set_memory(struct mr_vhost *vhost, struct mr_memory *memory);

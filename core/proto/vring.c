@@ -243,6 +243,7 @@ mr_vrings_tick(struct mr_vrings *rings)
 
     if (rc)
         return rc;
+    mr_vhost_reap(rings->vhost);
     if (memory && mr_load(&memory->lost))
         memory_lost(rings);
     for (uint32_t r = 0; r < rings->n; r++) {

@@ -7,6 +7,7 @@
 #define LAST_LINE(field)                                                       \
     ((offsetof(struct mr_ring, field) + SIZE(field) - 1) / MR_CACHE_LINE)
 
+#if MR_HAS(LAYOUT)
 /* No field lies across lines; those that the data path writes, and no others,
  * are on the line of the state. */
 enum { WRITER_start, WRITER_gate, WRITER_data };
@@ -21,6 +22,7 @@ MR_RING_FIELDS(PLACED)
 static_assert(LINE(desc) == 0 && LINE(size) == 0 && LINE(notify_fd) == 0 &&
               LINE(at) == 1 && LINE(out) == 2 &&
               sizeof(struct mr_ring) == 3 * MR_CACHE_LINE, "three lines");
+#endif
 static_assert(MR_RING_MAX <= UINT16_MAX && SIZE(size) == 2, "T26, T27");
 
 #define TEXT_start "control, before the start"

@@ -10,7 +10,8 @@
  *                                        plays no part
  *
  * Variants with feature 36 take the hardware arm without a test. Plain
- * accesses are right on x86-64 only, where all CPUs of a system order them. */
+ * accesses are right on x86-64 only, and for peers that are CPUs: only control
+ * serves real devices. */
 #pragma once
 
 #if !defined(__x86_64__)

@@ -111,7 +111,7 @@ enum { MR_GROUP = 4 };
 MR_INLINE bool
 mr_packed_at_line(const struct mr_ring *r, uint16_t pos)
 {
-    return pos % MR_GROUP == 0 && pos + MR_GROUP <= r->size;
+    return MR_HAS(LINES) && pos % MR_GROUP == 0 && pos + MR_GROUP <= r->size;
 }
 
 /* Have the flags of a line's descriptors, under `mask`, the value `want`? Then
@@ -154,7 +154,9 @@ MR_INLINE void
 mr_packed_use_at(struct mr_ring *r, struct mr_used_run *run, uint32_t nth,
                  uint16_t pos, uint64_t word, bool in_order)
 {
-    if (mr_unlikely(!nth)) {
+    if (!MR_HAS(HOLD_FIRST)) {
+        mr_store_release(mr_packed_word_at(r, pos), word);
+    } else if (mr_unlikely(!nth)) {
         run->first = pos;
         run->first_word = word;
     } else if (!in_order) {
@@ -201,8 +203,9 @@ mr_packed_publish_used(struct mr_ring *r, struct mr_used_run *run,
     if (in_order)
         run->first_word = (run->first_word & ~(0xffffull << 32)) |
                           (uint64_t)run->last_id << 32;
-    mr_order_publish(mr_packed_word_at(r, run->first), run->first_word,
-                     platform); /* P58, P60 */
+    if (MR_HAS(HOLD_FIRST))
+        mr_order_publish(mr_packed_word_at(r, run->first), run->first_word,
+                         platform); /* P58, P60 */
 }
 
 /* ---- Driver side ------------------------------------------------------- */

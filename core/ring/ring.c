@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "ring/packed.h"
 #include "ring/split.h"
@@ -185,6 +186,7 @@ mr_ring_start(struct mr_ring *r, const struct mr_ring_config *c)
     r->split_header = !(c->features & (MR_F(VERSION_1) | MR_F(ANY_LAYOUT)));
     r->driver = c->driver;
     r->rx = c->rx;
+    r->cpu = (uint8_t)mr_cpu_level();
     if (c->driver)
         rc = start_driver(r, c);
     else

@@ -102,6 +102,13 @@ mr_state_copy(struct mr_state *to, const struct mr_state *from)
     to->batch_len = from->batch_len;
 }
 
+/* What lies among the fields of a ring that is not laid out by their use. */
+#if MR_HAS(LAYOUT)
+#define MR_SPREAD(n)
+#else
+#define MR_SPREAD(n) uint8_t spread##n[2 * MR_CACHE_LINE];
+#endif
+
 struct mr_ring {
     /* Line 0: as set up. */
     MR_LINE union {
@@ -115,7 +122,8 @@ struct mr_ring {
     union {
         struct mr_split_used *split;
         struct mr_packed_event *packed;
-    } used;                         /* device area */
+    } used; /* device area */
+    MR_SPREAD(0)
     const struct mr_memory *memory; /* device side */
     struct mr_pool *pool;
     struct mr_counters *counters;
@@ -124,13 +132,16 @@ struct mr_ring {
     bool event_idx;
     bool indirect;
     bool split_header; /* driver: header in a descriptor of its own (N19) */
-    int notify_fd;     /* call (device) or kick (driver); -1 = none */
+    MR_SPREAD(1)
+    int notify_fd; /* call (device) or kick (driver); -1 = none */
     bool driver;
     bool rx;
     bool started;
+    uint8_t cpu; /* enum mr_cpu: the code that it runs with */
 
     /* Line 1: state. */
     MR_LINE struct mr_state at;
+    MR_SPREAD(2)
     uint32_t fault;          /* enum mr_fault */
     struct mr_pos signalled; /* position at the last notification decision */
     bool signalled_valid;    /* false until the first decision (S33, P42) */
@@ -140,6 +151,7 @@ struct mr_ring {
 
     /* Line 2: as set up, driver side. */
     MR_LINE mr_out *out;  /* [size], by id */
+    MR_SPREAD(3)
     struct mr_slot *slot; /* [size], by id, unless plain */
     /* [size], the free ids in the order in which they were put back, and,
      * behind them, those in use in the order in which they were taken: as long
@@ -149,30 +161,33 @@ struct mr_ring {
     struct mr_packed_desc *tables; /* [size][MR_TABLE_ENTRIES] */
     uint8_t *headers;              /* tx: [size][MR_HEADER_SLOT], zeroed */
     uint64_t features;
+    struct mr_loan *loan; /* device rx: lends, as its owner arranged; or NULL */
 };
 
 /* Who writes which field, in their order: X(field, writer). `start` = the
  * control thread, before the ring runs; `gate` = also later, behind the closed
  * gate; `data` = the data path. fields.c asserts that the data path has a line
  * of its own, so that neither side's stores cost the other (T31). */
+/* clang-format off */
 #define MR_RING_FIELDS(X)                                                      \
-    X(desc, start)                                                             \
-    X(avail, start) X(used, start) X(memory, start) X(pool, start)             \
-        X(counters, start) X(size, start) X(header, start) X(event_idx, start) \
-            X(indirect, start) X(split_header, start) X(notify_fd, gate)       \
-                X(driver, start) X(rx, start) X(started, gate) X(at, data)     \
-                    X(fault, data) X(signalled, data) X(signalled_valid, data) \
-                        X(partial_left, data) X(partial, data)                 \
-                            X(partial_last, data) X(out, start) X(slot, start) \
-                                X(ids, start) X(delta, start) X(tables, start) \
-                                    X(headers, start) X(features, start)
+    X(desc, start) X(avail, start) X(used, start) X(memory, start)             \
+    X(pool, start) X(counters, start) X(size, start) X(header, start)          \
+    X(event_idx, start) X(indirect, start) X(split_header, start)              \
+    X(notify_fd, gate) X(driver, start) X(rx, start) X(started, gate)          \
+    X(cpu, start)                                                              \
+    X(at, data) X(fault, data) X(signalled, data) X(signalled_valid, data)     \
+    X(partial_left, data) X(partial, data) X(partial_last, data)               \
+    X(out, start) X(slot, start) X(ids, start) X(delta, start)                 \
+    X(tables, start) X(headers, start) X(features, start)            \
+    X(loan, start)
+/* clang-format on */
 
 /* r->header, as a constant where the layout decides it: packed implies
  * VERSION_1 (T13h). */
 MR_INLINE uint32_t
 mr_ring_header(const struct mr_ring *r, bool packed)
 {
-    return packed ? (uint32_t)MR_HEADER : r->header;
+    return packed && MR_HAS(CONSTANT_HEADER) ? (uint32_t)MR_HEADER : r->header;
 }
 
 enum { MR_HEADER_SLOT = 16 };

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <lauxlib.h>
+#include <rte_version.h>
 
 #include "base/error.h"
 #include "loop/loop.h"
@@ -86,6 +87,19 @@ host_directory(lua_State *L)
     mr_state_program_dir(dir, sizeof(dir));
     lua_pushstring(L, dir);
     return 1;
+}
+
+/* build() -> compiler, DPDK: names and versions of what this is made with. */
+static int
+host_build(lua_State *L)
+{
+#if defined(__clang__)
+    lua_pushliteral(L, "clang " __clang_version__);
+#else
+    lua_pushliteral(L, "gcc " __VERSION__);
+#endif
+    lua_pushstring(L, rte_version());
+    return 2;
 }
 
 /* terminal(fd) -> whether a person reads what is written there. */
@@ -180,6 +194,7 @@ host_open(lua_State *L)
         {"tempdir", host_tempdir}, {"files", host_files},
         {"may", host_may},         {"nap", host_nap},
         {"quit", host_quit},       {"directory", host_directory},
+        {"build", host_build},
         {NULL, NULL},
     };
 

@@ -32,6 +32,8 @@ local function socket_options(listen)
             field = "size" },
         { "pool", "pool", "where received packets go (vhost)" },
         { "packets", "count", "packets of the port's own pool" },
+        { "zero_copy", "flag", "long frames stay in the guest's memory until "
+            .. "they are freed; no IN_ORDER (vhost; 0)", default = 0 },
     }
 end
 

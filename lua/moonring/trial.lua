@@ -303,6 +303,19 @@ function Peer:ask(line, seconds)
     return self:line(seconds)
 end
 
+-- What an answer says that is an object as JSON, or why there is none. decode:
+-- of a JSON library; line, text: as line and ask give them.
+-- -> table | nil, text
+function Peer:told(decode, line, text)
+    if not line then return nil, text end
+    local ok, said = pcall(decode, line)
+    if not ok or type(said) ~= "table" then
+        return nil, ("%s says: %s"):format(self.program, line)
+    end
+    if said.error then return nil, said.error end
+    return said
+end
+
 -- Its process number while it runs, else nil.
 function Peer:pid() return self.child:pid() end
 

@@ -30,29 +30,21 @@
 -- step is timed, so their sum is above the total; those of the median round.
 -- `idle` is what a burst costs in either kind of chunk with null ports, that is
 -- without any work: ticks a burst.
-local ffi = require "ffi"
 local cjson = require "cjson"
 local mr = require "moonring"
 local circle = require "moonring.circle"
 local host_api = require "moonring.host"
 local pair = require "moonring.pair"
-local queues = require "moonring.queue"
+local solo = require "moonring.solo"
 local stats = require "moonring.stats"
 local testpmd = require "moonring.testpmd"
 local traffic = require "moonring.traffic"
 local trial = require "moonring.trial"
 
-local C = ffi.C
-
--- Where a frame carries its number: after Ethernet.
-local NUMBER_AT = 14
-local CHUNK_BURSTS = 512
--- Turns without a packet after which what is missing is lost.
-local IDLE_TURNS = 1000
 -- Share of the median that the middle half of the rounds may span.
 local SPREAD = 0.25
 
-local STEPS = { "driver_rx", "driver_tx", "device_rx", "device_tx" }
+local STEPS = solo.STEPS
 
 ------------------------------------------------------------- command line
 
@@ -106,153 +98,6 @@ local function make_plan(args)
     }
 end
 
------------------------------------------------------------- the measured loop
-
--- One chunk: so many bursts through all steps. q: the four queues; a, b: the
--- bursts in the driver's and in the device's hands, of which try_recv would
--- free what could not be sent. -> packets that the device received, ticks
-local function chunk_total(q, a, b, bursts)
-    local driver_rx, driver_tx = q.driver_rx, q.driver_tx
-    local device_rx, device_tx = q.device_rx, q.device_tx
-    local moved = 0
-    local start = C.mr_tsc()
-    for _ = 1, bursts do
-        if a.n == 0 then C.mr_queue_try_recv(driver_rx, a) end
-        C.mr_queue_try_send(driver_tx, a)
-        if b.n == 0 then
-            moved = moved + C.mr_queue_try_recv(device_rx, b)
-        end
-        C.mr_queue_try_send(device_tx, b)
-    end
-    return moved, tonumber(C.mr_tsc() - start)
-end
-
--- The same with each step timed. ticks: uint64_t[4], to which each step's are
--- added. -> packets that the device received
-local function chunk_steps(q, a, b, bursts, ticks)
-    local driver_rx, driver_tx = q.driver_rx, q.driver_tx
-    local device_rx, device_tx = q.device_rx, q.device_tx
-    local moved = 0
-    for _ = 1, bursts do
-        local t0 = C.mr_tsc()
-        if a.n == 0 then C.mr_queue_try_recv(driver_rx, a) end
-        local t1 = C.mr_tsc()
-        C.mr_queue_try_send(driver_tx, a)
-        local t2 = C.mr_tsc()
-        if b.n == 0 then
-            moved = moved + C.mr_queue_try_recv(device_rx, b)
-        end
-        local t3 = C.mr_tsc()
-        C.mr_queue_try_send(device_tx, b)
-        local t4 = C.mr_tsc()
-        ticks[0] = ticks[0] + (t1 - t0)
-        ticks[1] = ticks[1] + (t2 - t1)
-        ticks[2] = ticks[2] + (t3 - t2)
-        ticks[3] = ticks[3] + (t4 - t3)
-    end
-    return moved
-end
-
--- So many chunks of either kind -> totals of all, ticks a packet, and the best
--- as { total =, STEP = ... }, the steps where they took least together | nil
--- when a chunk moved nothing
-local function round(state, chunks)
-    local q, a, b, ticks = state.q, state.a, state.b, ffi.new "uint64_t[4]"
-    local totals, steps, least = {}, {}, math.huge
-    for i = 1, chunks do
-        local moved, all = chunk_total(q, a, b, CHUNK_BURSTS)
-        ffi.fill(ticks, ffi.sizeof(ticks))
-        local again = chunk_steps(q, a, b, CHUNK_BURSTS, ticks)
-        if moved == 0 or again == 0 then return nil end
-        totals[i] = all / moved
-        local sum = tonumber(ticks[0] + ticks[1] + ticks[2] + ticks[3]) / again
-        if sum < least then
-            least = sum
-            for k, name in ipairs(STEPS) do
-                steps[name] = tonumber(ticks[k - 1]) / again
-            end
-        end
-    end
-    steps.total = trial.quantile(totals, 0)
-    return totals, steps
-end
-
--- What a burst costs when there is nothing to move: the loop, four calls, and
--- for the steps the clock. q: queues of a null port. -> ticks a burst in the
--- loop of totals, in that of steps
-local function measure_idle(q, plan)
-    local a, b = mr.burst(plan.burst), mr.burst(plan.burst)
-    local ticks = ffi.new "uint64_t[4]"
-    local total, steps = math.huge, math.huge
-    for _ = 1, 20 do
-        local _, all = chunk_total(q, a, b, CHUNK_BURSTS)
-        local start = C.mr_tsc()
-        chunk_steps(q, a, b, CHUNK_BURSTS, ticks)
-        steps = math.min(steps, tonumber(C.mr_tsc() - start))
-        total = math.min(total, all)
-    end
-    return total / CHUNK_BURSTS, steps / CHUNK_BURSTS
-end
-
-------------------------------------------------------- frames in and out
-
-local function number_of(pkt)
-    return ffi.cast("uint32_t *", pkt:data() + NUMBER_AT)
-end
-
--- Puts frames 0 .. count - 1 into the driver's tx ring, a burst at most each
--- turn, the device taking them out behind. -> whether all went
-local function inject(state, pool, plan)
-    local a, sent = state.a, 0
-    while sent < plan.count do
-        local n = a:alloc(pool, math.min(plan.burst, plan.count - sent))
-        if n == 0 then return false end
-        for i = 0, n - 1 do
-            local more = plan.frame - a[i].pkt_len
-            if more > 0 then a[i]:append(more) end
-            number_of(a[i])[0] = sent + i
-        end
-        if C.mr_queue_try_send(state.q.driver_tx, a) ~= n then return false end
-        sent = sent + n
-    end
-    return true
-end
-
--- Takes the frames of a burst out. seen: back = how many were, next = number
--- expected (nil = any), wrong = bursts with another or a changed one.
-local function take(burst, seen, plan)
-    local good = true
-    for i = 0, burst.n - 1 do
-        local pkt = burst[i]
-        local number = number_of(pkt)[0]
-        good = good and (not seen.next or number == seen.next)
-            and pkt.pkt_len == plan.frame
-        seen.next = (number + 1) % plan.count
-        seen.back = seen.back + 1
-    end
-    if not good then seen.wrong = seen.wrong + 1 end
-    burst:free()
-end
-
--- Takes all frames out at the driver's end.
-local function drain(state, plan)
-    local q, a, b = state.q, state.a, state.b
-    local seen = { back = 0, wrong = 0 }
-    local idle = 0
-    local out = mr.burst(plan.burst)
-    while idle < IDLE_TURNS and (seen.back < plan.count or a.n > 0) do
-        idle = idle + 1
-        if a.n > 0 then C.mr_queue_try_send(q.driver_tx, a) end
-        if b.n == 0 then C.mr_queue_try_recv(q.device_rx, b) end
-        C.mr_queue_try_send(q.device_tx, b)
-        if C.mr_queue_try_recv(q.driver_rx, out) > 0 then
-            take(out, seen, plan)
-            idle = 0
-        end
-    end
-    return seen
-end
-
 ----------------------------------------------------------------- the peer
 
 local function bit_of(word, n)
@@ -278,15 +123,6 @@ local function peer_problem(said, cell)
         .. table.concat(wrong, ", ")
 end
 
--- One answer -> table | nil, text
-local function hear(line, text)
-    if not line then return nil, text end
-    local ok, said = pcall(cjson.decode, line)
-    if not ok then return nil, "dpdk_onecore says: " .. line end
-    if said.error then return nil, said.error end
-    return said
-end
-
 -- Starts the peer for a cell, in memory of the kind that ours has if there is
 -- enough. -> handle | nil, and what it said | text
 local function start_peer(cell, plan)
@@ -303,7 +139,7 @@ local function start_peer(cell, plan)
     local peer, text = trial.peer("dpdk_onecore", args)
     if not peer then return nil, text end
     local said
-    said, text = hear(peer:line())
+    said, text = peer:told(cjson.decode, peer:line())
     if said then
         said.memory = memory
         return peer, said
@@ -313,8 +149,8 @@ local function start_peer(cell, plan)
 end
 
 local function ask_peer(peer, plan)
-    return hear(peer:ask(("run chunks=%d bursts=%d"):format(plan.chunks,
-        CHUNK_BURSTS)))
+    return peer:told(cjson.decode, peer:ask(("run chunks=%d bursts=%d")
+        :format(plan.chunks, solo.CHUNK_BURSTS)))
 end
 
 ----------------------------------------------------------------- the task
@@ -322,7 +158,7 @@ end
 -- All rounds, ours and the peer's in turn, into `out`.
 local function run_rounds(state, peer, plan, out)
     for _ = 1, plan.rounds do
-        local totals, best = round(state, plan.chunks)
+        local totals, best = solo.round(state, plan.chunks)
         if not totals or not mr.running() then return end
         out.rounds[#out.rounds + 1] = best
         for _, v in ipairs(totals) do out.chunks[#out.chunks + 1] = v end
@@ -338,32 +174,24 @@ local function run_rounds(state, peer, plan, out)
     end
 end
 
-local function queues_of(driver, device)
-    return { driver_rx = queues.ours(driver:rx()),
-        driver_tx = queues.ours(driver:tx()),
-        device_rx = queues.ours(device:rx()),
-        device_tx = queues.ours(device:tx()) }
-end
-
 -- Runs a cell on this thread. -> what was measured, a plain table
 function onecore(device, driver, null, pool, cell, plan)
-    local state = { a = mr.burst(plan.burst), b = mr.burst(plan.burst),
-        q = queues_of(driver, device) }
+    local state = solo.state(driver, device, plan)
     local out = { rounds = {}, chunks = {}, peer_rounds = {}, peer_lost = 0,
         idle = {}, back = 0, wrong = 0 }
-    out.idle.total, out.idle.steps = measure_idle(queues_of(null, null), plan)
+    out.idle.total, out.idle.steps = solo.idle(solo.queues(null, null), plan)
     local peer, said
     if plan.peer then
         peer, said = start_peer(cell, plan)
         out.peer, out.peer_failed = peer and said, not peer and said or nil
     end
-    if inject(state, pool, plan) then
+    if solo.inject(state, pool, plan) then
         local seen = trial.traces(function()
-            round(state, 3)
+            solo.round(state, 3)
             run_rounds(state, peer, plan, out)
         end)
-        out.given_up = seen.by[chunk_total] or seen.by[chunk_steps]
-        local back = drain(state, plan)
+        out.given_up = solo.given_up(seen)
+        local back = solo.drain(state, plan)
         out.back, out.wrong = back.back, back.wrong
     end
     if peer then peer:close() end
@@ -461,17 +289,6 @@ local function report(cell, result, plan, problems)
     trial.judge(cell, problems)
 end
 
-local function open_ports(path, cell, plan)
-    local flags = { path = path, packed = cell.layout == "packed",
-        mrg_rxbuf = cell.mergeable, in_order = cell.in_order }
-    local device = assert(mr.vhost(flags))
-    flags.queue_size = plan.ring
-    local driver = assert(mr.virtio(flags))
-    assert(driver:wait_up(10))
-    assert(device:wait_up(10))
-    return device, driver
-end
-
 -- What both sides negotiated, into the cell. -> list of problems
 local function note_mode(cell, device, driver)
     local mode, problem = trial.mode(driver, cell)
@@ -486,7 +303,7 @@ end
 
 -- Measures a cell; it stays without a verdict when we are to stop.
 local function run_cell(cell, plan, path)
-    local device, driver = open_ports(path, cell, plan)
+    local device, driver = solo.open(path, cell, plan)
     local pool = assert(circle.pool(plan))
     local null = assert(mr.null {})
     cell.ring = plan.ring

@@ -4,7 +4,10 @@
 --     holds both arms, so there is nothing to test;
 --   * each holds one full fence: one a burst;
 --   * none looks at the negotiated bits in struct mr_ring;
---   * variants that should differ do.
+--   * variants that should differ do;
+--   * the levels above the baseline, and only they, copy with wide vectors.
+-- The functions of every CPU level are looked at, each level's in objects of
+-- its own.
 --
 -- usage: luajit disasm.lua OBJDUMP FACTS OBJECT...
 --   FACTS: the program of facts.c; OBJECT: what mr_burst is made of (x86-64)
@@ -17,7 +20,8 @@ local bodies = {
     driver_tx = { "packed", "in_order", "platform" },
 }
 
-local complaints, looked = 0, 0
+local complaints, looked, bodies_n = 0, 0, 0
+for _ in pairs(bodies) do bodies_n = bodies_n + 1 end
 
 local function complain(name, text, ...)
     complaints = complaints + 1
@@ -31,17 +35,21 @@ local function run(command)
     return text
 end
 
--- features = { offset, bytes }, bit[name] = value, variant[number] = name.
+-- features = { offset, bytes }, bit[name] = value, variant[number] = name,
+-- levels = how many, variants = how many.
 local function facts_of(program)
-    local facts = { bit = {}, variant = {} }
+    local facts = { bit = {}, variant = {}, levels = 0, variants = 0 }
     for line in run(program):gmatch "[^\n]+" do
         local kind, a, b = line:match "^(%S+) (%S+) (%S+)$"
         if kind == "features" then
             facts.features = { tonumber(a), tonumber(b) }
         elseif kind == "bit" then
             facts.bit[a] = tonumber(b)
+        elseif kind == "level" then
+            facts.levels = facts.levels + 1
         else
             facts.variant[tonumber(a)] = b
+            facts.variants = facts.variants + 1
         end
     end
     return facts
@@ -49,20 +57,17 @@ end
 
 -- Instructions by function, without addresses. What the compiler moved out of
 -- a function (NAME.cold, NAME.part.0) counts as the function's.
-local function functions_of(objdump, objects)
+local function functions_of(objdump, object)
     local list, current = {}, nil
-    for _, object in ipairs(objects) do
-        local text = run(("%s -d --no-show-raw-insn %s"):format(objdump,
-            object))
-        for line in text:gmatch "[^\n]+" do
-            local name = line:match "^%x+ <([%w_]+)[%w_.]*>:$"
-            local code = line:match "^%s+%x+:\t(.*)$"
-            if name then
-                current = name
-                list[current] = list[current] or {}
-            elseif code and not code:match "nop" then
-                table.insert(list[current], code)
-            end
+    local text = run(("%s -d --no-show-raw-insn %s"):format(objdump, object))
+    for line in text:gmatch "[^\n]+" do
+        local name = line:match "^%x+ <([%w_]+)[%w_.]*>:$"
+        local code = line:match "^%s+%x+:\t(.*)$"
+        if name then
+            current = name
+            list[current] = list[current] or {}
+        elseif code and not code:match "nop" then
+            table.insert(list[current], code)
         end
     end
     return list
@@ -92,12 +97,13 @@ local function looks(instruction)
 end
 
 -- The bits have a place in the ring; the ring is a register other than the
--- stack's.
+-- stack's, and nothing lies before it.
 local function look_at_features(code, features)
     for _, instruction in ipairs(code) do
-        for displacement, base in instruction:gmatch "(0x%x+)%(%%(%w+)" do
+        for sign, displacement, base in
+            instruction:gmatch "(%-?)(0x%x+)%(%%(%w+)" do
             local at = tonumber(displacement) - features[1]
-            if at >= 0 and at < features[2] and base ~= "rsp"
+            if sign == "" and at >= 0 and at < features[2] and base ~= "rsp"
                 and looks(instruction) then
                 return instruction
             end
@@ -132,33 +138,49 @@ local function same(a, b)
 end
 
 local facts = facts_of(arg[2])
-local functions = functions_of(arg[1], { unpack(arg, 3) })
 
-for body, bits in pairs(bodies) do
-    for number, variant in pairs(facts.variant) do
-        local name = body .. "_" .. number
-        local code = body_of(functions, name)
-        if not code then
-            complain(name, "is not in the objects")
-        else
-            looked = looked + 1
-            name = name .. " (" .. variant .. ")"
-            check_fences(name, code,
-                bit.band(number, facts.bit.platform) ~= 0)
-            local found = look_at_features(code, facts.features)
-            if found then
-                complain(name, "looks at the negotiated bits: %s", found)
-            end
-            for _, which in ipairs(bits) do
-                local other = bit.bxor(number, facts.bit[which])
-                local theirs = body_of(functions, body .. "_" .. other)
-                if theirs and same(code, theirs) then
-                    complain(name, "is the same with and without %s", which)
-                end
-            end
+local function check_function(functions, body, bits, number, where)
+    local code = body_of(functions, body .. "_" .. number)
+    if not code then return end
+    looked = looked + 1
+    local name = ("%s_%d (%s) in %s"):format(body, number,
+        facts.variant[number], where)
+    check_fences(name, code, bit.band(number, facts.bit.platform) ~= 0)
+    local found = look_at_features(code, facts.features)
+    if found then complain(name, "looks at the negotiated bits: %s", found) end
+    for _, which in ipairs(bits) do
+        local other = bit.bxor(number, facts.bit[which])
+        local theirs = body_of(functions, body .. "_" .. other)
+        if theirs and same(code, theirs) then
+            complain(name, "is the same with and without %s", which)
         end
     end
 end
 
+-- The compiler was told the level: no option behind ours took it back.
+local function check_level(functions, where)
+    local code = body_of(functions, "device_tx_0")
+    if not code then return end
+    local wide = count(code, "%%ymm") > 0
+    if wide == (where:find "mr_burst%.dir" ~= nil) then
+        complain(where, wide and "holds wide vectors" or "holds none")
+    end
+end
+
+for i = 3, #arg do
+    local functions = functions_of(arg[1], arg[i])
+    check_level(functions, arg[i])
+    for body, bits in pairs(bodies) do
+        for number in pairs(facts.variant) do
+            check_function(functions, body, bits, number,
+                arg[i]:match "[^/]*%.dir/.*" or arg[i])
+        end
+    end
+end
+
+local wanted = bodies_n * facts.variants * facts.levels
+if looked ~= wanted then
+    complain("objects", "hold %d burst functions, not %d", looked, wanted)
+end
 print(("%d burst functions, %d complaints"):format(looked, complaints))
 os.exit(complaints == 0 and looked > 0)

@@ -3,7 +3,8 @@
  *
  *   features OFFSET BYTES     of the negotiated bits in struct mr_ring
  *   bit NAME VALUE            a bit of a variant's number
- *   variant NUMBER NAME */
+ *   variant NUMBER NAME
+ *   level NAME -              a CPU level that there is code for */
 #include <stdio.h>
 
 #include "burst/variant.h"
@@ -20,5 +21,8 @@ main(void)
     printf("bit platform %d\n", MR_V_PLATFORM);
 #define X(arg, v, name) printf("variant %d %s\n", v, name);
     MR_VARIANTS(X, )
+#undef X
+#define X(name, text) printf("level " #name " -\n");
+    MR_LEVELS(X)
     return 0;
 }

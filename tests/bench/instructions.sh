@@ -26,22 +26,26 @@ command -v valgrind >/dev/null ||
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# One line a cell: path, step, instructions per packet. callgrind numbers its
-# dumps as the program numbers its lines. It needs symbols, but not all debug
-# information can it read.
+# One line a cell: level, path, step, instructions per packet. callgrind
+# numbers its dumps as the program numbers its lines. It needs symbols, but not
+# all debug information can it read.
 count() {
-    local n=0 path step packets total
+    local n=0 level path step packets total
     objcopy --strip-debug "$steps" "$dir/steps"
     valgrind --tool=callgrind --callgrind-out-file="$dir/dump" \
         --toggle-collect='steps_measured*' --dump-before='steps_cell_end*' \
         "$dir/steps" >"$dir/cells" 2>"$dir/log" ||
         { cat "$dir/log" >&2 && return 1; }
-    while read -r path step packets; do
+    while read -r level path step packets; do
         n=$((n + 1))
         total=$(sed -n 's/^totals: //p' "$dir/dump.$n")
         [ "$total" -gt 0 ] || { echo "$path $step: no count" >&2 && return 1; }
-        printf '%-28s %-10s %7s\n' "$path" "$step" "$(awk -v t="$total" \
-            -v p="$packets" 'BEGIN { printf "%.2f", t / p }')"
+        awk -v level="$level" -v path="$path" -v step="$step" \
+            -v per="$total/$packets" 'BEGIN {
+                split(per, part, "/")
+                printf "%-9s %-28s %-10s %7.2f\n", level, path, step,
+                    part[1] / part[2]
+            }'
     done <"$dir/cells"
 }
 
@@ -70,20 +74,21 @@ if [ "$(essence "$recorded")" != "$(essence "$build")" ]; then
 fi
 
 awk '
-    FNR == NR { if (!/^#/) was[$1 " " $2] = $3; next }
+    FNR == NR { if (!/^#/) was[$1 " " $2 " " $3] = $4; next }
     {
-        cell = $1 " " $2
+        cell = $1 " " $2 " " $3
         seen[cell] = 1
         if (!(cell in was)) {
             note = "FAIL: not in the file, run with --update"; failed++
-        } else if ($3 > was[cell] * 1.03) {
+        } else if ($4 > was[cell] * 1.03) {
             note = "FAIL: more than 3 % above"; failed++
-        } else if ($3 < was[cell] * 0.97) {
+        } else if ($4 < was[cell] * 0.97) {
             note = "better: run with --update"
         } else {
             note = "ok"
         }
-        printf "%-28s %-10s %7.2f  was %7.2f  %s\n", $1, $2, $3, was[cell], note
+        printf "%-9s %-28s %-10s %7.2f  was %7.2f  %s\n", $1, $2, $3, $4,
+            was[cell], note
     }
     END {
         for (cell in was) if (!(cell in seen)) {

@@ -4,9 +4,9 @@
  * instructions.sh runs this under callgrind, which collects inside the first
  * and writes its count when the second is entered.
  *
- *   steps          prints a line a cell: PATH STEP PACKETS
- *   steps --build  prints the compiler and the CPU level to start from: the
- *                  paths of every lower one are counted too */
+ *   steps          prints a line a cell: LEVEL PATH STEP PACKETS
+ *   steps --build  prints the compiler, and the CPU level that is counted
+ *                  first; every lower one follows */
 #include <stdio.h>
 #include <string.h>
 
@@ -108,41 +108,20 @@ step_variant(const struct pair *pair, enum step step)
     return variant[step];
 }
 
-/* Has this cell been counted? Otherwise notes that it will be now. */
+/* Counts the steps of a round from `first` on. */
 static bool
-counted(const char *variant, enum step step)
-{
-    static struct {
-        const char *variant;
-        enum step step;
-    } done[1024];
-    static uint32_t n;
-
-    for (uint32_t i = 0; i < n; i++)
-        if (done[i].step == step && !strcmp(done[i].variant, variant))
-            return true;
-    if (n == MR_COUNT_OF(done))
-        return true;
-    done[n].variant = variant;
-    done[n++].step = step;
-    return false;
-}
-
-/* Counts the steps of a round that were not counted yet. */
-static bool
-count(struct pair *pair, const enum step *round)
+count(struct pair *pair, const enum step *round, enum step first)
 {
     if (!run(pair, round, STEP_COUNT, WARM))
         return false;
     for (const enum step *at = round; *at != STEP_COUNT; at++) {
-        const char *variant = step_variant(pair, *at);
-
-        if (counted(variant, *at))
+        if (*at < first)
             continue;
         if (!run(pair, round, *at, ROUNDS))
             return false;
         steps_cell_end();
-        printf("%s %s %d\n", variant, step_name[*at], ROUNDS * BURST);
+        printf("%s %s %s %d\n", mr_cpu_name(mr_cpu_level()),
+               step_variant(pair, *at), step_name[*at], ROUNDS * BURST);
     }
     return true;
 }
@@ -154,8 +133,9 @@ path(uint64_t features)
         .features = features, .size = RING, .packets = 2048, .room = 2048};
     struct pair pair;
     bool open = pair_open(&pair, &setup);
-    bool good = open && prime(&pair) && count(&pair, packets_round) &&
-                count(&pair, splice_round);
+    bool good = open && prime(&pair) &&
+                count(&pair, packets_round, DRIVER_RX) &&
+                count(&pair, splice_round, SPLICE);
 
     if (open && !good)
         fprintf(stderr, "steps: a packet stayed behind, features %#llx\n",

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "burst/loan.h"
+#include "mem/packet_loan.h"
 #include "peer/rig.h"
 #include "unit/eal.h"
 
@@ -125,7 +127,7 @@ write_descriptor(struct rig *rig, uint32_t i)
     uint16_t write = rig->setup.rx ? 0 : MR_DESC_WRITE;
     bool table = i % 3 == 0;
     uint64_t addr = slab(rig, i) + (table ? 1024 : 0);
-    uint32_t len = table ? 16 * TABLE_ENTRIES : 100;
+    uint32_t len = table ? 16 * TABLE_ENTRIES : i % 3 == 1 ? 1500 : 100;
     uint16_t flags = table ? MR_DESC_INDIRECT : write;
     struct mr_split_desc s = {addr, len, flags, 0};
     struct mr_packed_desc d = {addr, len, (uint16_t)i,
@@ -205,7 +207,10 @@ check_packet(const struct mr_pkt *pkt)
 
     assert_in_range(pkt->pkt_len, MR_FRAME_MIN, MR_FRAME_MAX);
     for (const struct mr_pkt *s = pkt; s; s = s->next, segs++) {
-        assert_int_equal(s->data_off, MR_HEADROOM);
+        if (s->data_off) /* else lent: no room around it */
+            assert_int_equal(s->data_off, MR_HEADROOM);
+        else
+            assert_int_equal(s->data_len, s->buf_len);
         assert_true(s->data_len <= s->buf_len - s->data_off);
         assert_true(s->data_len <= left);
         left -= s->data_len;
@@ -236,8 +241,19 @@ burst(struct rig *rig)
 struct variant {
     bool packed, rx;
     uint64_t features;
-    bool spliced;
+    bool spliced, lent;
 };
+
+/* Starts the ring, which has stopped and lends, if there is a loan. */
+static void
+start(struct rig *rig, struct mr_loan *loan)
+{
+    assert_int_equal(mr_ring_start(&rig->ring, &rig->config), 0);
+    if (!loan)
+        return;
+    rig->ring.loan = loan;
+    rig->burst = mr_burst_select(&rig->ring, &rig->variant);
+}
 
 static void
 run(const struct variant *v)
@@ -250,6 +266,8 @@ run(const struct variant *v)
         .slabs = SIZE,
         .crossing = true,
     };
+    struct mr_pool *lender;
+    struct mr_loan *loan = NULL;
     struct rig rig;
     struct flipper f = {&rig, 0, 0x2545f4914f6cdd1d};
     uint64_t packets = 0;
@@ -259,12 +277,18 @@ run(const struct variant *v)
     fill_gaps(rig.pool);
     if (v->spliced && !rig_splice(&rig, v->packed ? 0 : MR_F(RING_PACKED)))
         fail_msg("%s", rig.error);
+    if (v->lent) {
+        assert_int_equal(mr_loan_pool_create(SIZE, &lender), 0);
+        assert_int_equal(mr_loan_open(rig.memory, lender, SIZE / 2, &loan), 0);
+    }
     prepare(&rig);
     assert_int_equal(pthread_create(&thread, NULL, flip, &f), 0);
     for (int i = 0; i < ROUNDS; i++) {
+        if (rig.ring.loan)
+            mr_device_repay(&rig.ring, true);
         mr_ring_stop(&rig.ring);
         prepare(&rig);
-        assert_int_equal(mr_ring_start(&rig.ring, &rig.config), 0);
+        start(&rig, loan);
         for (int k = 0; k < 4; k++)
             packets += burst(&rig);
     }
@@ -274,47 +298,54 @@ run(const struct variant *v)
         check_gaps(rig.pool);
     assert_true(packets > 0);
     assert_true(rig.counters.skipped > 0);
+    if (v->lent) {
+        assert_true(rig.counters.lent > 0);
+        assert_true(mr_loan_close(loan));
+        assert_int_equal(mr_pool_free(lender), 0);
+    }
     if (!rig_close(&rig))
         fail_msg("%s", rig.error);
 }
 
-/* Alone, and as one end of a splice. */
+/* Alone, as one end of a splice, and where there are loans with one. */
 static void
-run_both(bool packed, bool rx, uint64_t features)
+run_all(bool packed, bool rx, uint64_t features)
 {
-    run(&(struct variant){packed, rx, features, false});
-    run(&(struct variant){packed, rx, features, true});
+    run(&(struct variant){packed, rx, features, false, false});
+    run(&(struct variant){packed, rx, features, true, false});
+    if (rx && !(features & MR_F(IN_ORDER)))
+        run(&(struct variant){packed, rx, features, false, true});
 }
 
 static void
 C13_split_rx(void **state)
 {
     (void)state;
-    run_both(false, true, 0);
+    run_all(false, true, 0);
 }
 
 static void
 C13_split_tx(void **state)
 {
     (void)state;
-    run_both(false, false, 0);
-    run_both(false, false, MR_F(MRG_RXBUF));
+    run_all(false, false, 0);
+    run_all(false, false, MR_F(MRG_RXBUF));
 }
 
 static void
 D2_packed_rx(void **state)
 {
     (void)state;
-    run_both(true, true, 0);
-    run_both(true, true, MR_F(IN_ORDER));
+    run_all(true, true, 0);
+    run_all(true, true, MR_F(IN_ORDER));
 }
 
 static void
 D2_packed_tx(void **state)
 {
     (void)state;
-    run_both(true, false, 0);
-    run_both(true, false, MR_F(MRG_RXBUF));
+    run_all(true, false, 0);
+    run_all(true, false, MR_F(MRG_RXBUF));
 }
 
 int
