@@ -1,10 +1,14 @@
 /* The matrix's command line: `matrix [--all] [--list] [WORD...]` runs, or with
  * --list names, the cells whose name holds every word; --all takes the long
- * ones in. Exit status 0 when all of them pass. */
+ * ones in. Exit status 0 when all of them pass.
+ *
+ * The cells take the CPU levels in turn, so that neighbours, which differ in
+ * one respect, run at different ones; MR_CPU_LEVEL=NAME runs all at one. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/cpu.h"
 #include "matrix/matrix.h"
 #include "unit/eal.h"
 
@@ -15,6 +19,7 @@ struct tally {
     int words;
     bool list;
     bool all;
+    bool one_level;
     uint32_t cells;
     uint32_t failed;
     uint64_t packets;
@@ -70,10 +75,13 @@ visit(const struct cell *c, void *arg)
         puts(name);
         return;
     }
+    if (!t->one_level)
+        mr_cpu_cap(mr_cpu_name((int)(t->cells % MR_CPU_COUNT)));
     n = cell_run(c, why, sizeof(why));
     t->packets += n;
     if (!n && t->failed++ < FAILURES_SHOWN)
-        printf("FAILED %s\n       %s\n", name, why);
+        printf("FAILED %s, %s\n       %s\n", name,
+               mr_cpu_name(mr_cpu_level()), why);
     fflush(stdout);
 }
 
@@ -86,6 +94,7 @@ main(int argc, char **argv)
         t.list |= strcmp(t.word[0], "--list") == 0;
         t.all |= strcmp(t.word[0], "--all") == 0;
     }
+    t.one_level = getenv("MR_CPU_LEVEL") != NULL;
     if (!t.list)
         eal_start();
     cells_each(visit, &t, t.all);
