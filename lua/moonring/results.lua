@@ -41,8 +41,8 @@ end
 local function percent(v) return number("%+.1f %%", v) end
 
 local function verdict(cell)
-    if not cell.valid then return "invalid: " .. cell.why_invalid end
-    return cell.verdict
+    if cell.unavailable then return cell.why_invalid end
+    return cell.valid and cell.verdict or "invalid: " .. cell.why_invalid
 end
 
 -- The cells of a technique, on so many cores (nil = any), of a path ("*" =
