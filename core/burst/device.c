@@ -118,15 +118,6 @@ rx_plain(const struct mr_ring *r, struct mr_region *near,
     return true;
 }
 
-/* Asks for the descriptors of the line after the next, to be used: drivers make
- * bursts available. */
-MR_INLINE void
-rx_ahead(const struct mr_ring *r, uint32_t pos)
-{
-    if (pos + 3 * MR_GROUP <= r->size)
-        mr_prefetch_write(&r->desc.packed[pos + 2 * MR_GROUP]);
-}
-
 /* T6: packets out of whole lines of lists of one descriptor, as long as they
  * come. Returns how many, at most n. */
 MR_INLINE uint32_t
@@ -148,7 +139,7 @@ rx_lines(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
 
         if (!mr_packed_head_line(line, at.wrap, false, word, v & MR_V_PLATFORM))
             break;
-        rx_ahead(r, at.pos);
+        mr_device_rx_ahead(r, at.pos);
         MR_UNROLLED(i, MR_GROUP)
         {
             if (mr_unlikely(!rx_plain(r, &p->near, stash,
@@ -343,27 +334,6 @@ tx_plain(const struct mr_ring *r, struct mr_region *near, uint64_t addr,
     return true;
 }
 
-/* Asks for what the line after the next will be written to: its descriptors,
- * and its buffers, if they lie where the last one did. Drivers post well ahead;
- * what is not theirs to give yet costs nothing but the asking. */
-MR_INLINE void
-tx_ahead(const struct mr_ring *r, const struct mr_region *near, uint32_t pos)
-{
-    const struct mr_packed_desc *line = &r->desc.packed[pos + 2 * MR_GROUP];
-
-    if (!MR_HAS(WRITE_PREFETCH) || pos + 3 * MR_GROUP > r->size)
-        return;
-    mr_prefetch_write(line);
-    MR_UNROLLED(i, MR_GROUP)
-    {
-        uintptr_t at =
-            (uintptr_t)near->host + (mr_load(&line[i].addr) - near->guest);
-
-        mr_prefetch_write((const void *)at);
-        mr_prefetch_write((const void *)(at + MR_CACHE_LINE));
-    }
-}
-
 /* T4: as rx_lines, the other way. */
 MR_INLINE uint32_t
 tx_lines(struct mr_ring *r, struct mr_progress *p, struct mr_pkt *const *pkts,
@@ -383,7 +353,7 @@ tx_lines(struct mr_ring *r, struct mr_progress *p, struct mr_pkt *const *pkts,
 
         if (!mr_packed_head_line(line, at.wrap, true, word, v & MR_V_PLATFORM))
             break;
-        tx_ahead(r, &p->near, at.pos);
+        mr_device_tx_ahead(r, &p->near, at.pos);
         MR_UNROLLED(i, MR_GROUP)
         {
             const struct mr_pkt *pkt = *pkts++;

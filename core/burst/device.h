@@ -134,6 +134,37 @@ mr_device_pointers(const struct mr_ring *r, struct mr_region *near,
     return true;
 }
 
+/* Asks for the descriptors of the line after the next, to be used: drivers make
+ * bursts available. */
+MR_INLINE void
+mr_device_rx_ahead(const struct mr_ring *r, uint32_t pos)
+{
+    if (pos + 3 * MR_GROUP <= r->size)
+        mr_prefetch_write(&r->desc.packed[pos + 2 * MR_GROUP]);
+}
+
+/* Asks for what the line after the next will be written to: its descriptors,
+ * and its buffers, if they lie where the last one did. Drivers post well ahead;
+ * what is not theirs to give yet costs nothing but the asking. */
+MR_INLINE void
+mr_device_tx_ahead(const struct mr_ring *r, const struct mr_region *near,
+                   uint32_t pos)
+{
+    const struct mr_packed_desc *line = &r->desc.packed[pos + 2 * MR_GROUP];
+
+    if (!MR_HAS(WRITE_PREFETCH) || pos + 3 * MR_GROUP > r->size)
+        return;
+    mr_prefetch_write(line);
+    MR_UNROLLED(i, MR_GROUP)
+    {
+        uintptr_t at =
+            (uintptr_t)near->host + (mr_load(&line[i].addr) - near->guest);
+
+        mr_prefetch_write((const void *)at);
+        mr_prefetch_write((const void *)(at + MR_CACHE_LINE));
+    }
+}
+
 /* Resolves any list whose first descriptor is `d`, taken from `first`, and
  * moves `at` behind it. False: the ring broke. A list with a fault is still to
  * be used. */

@@ -1,13 +1,12 @@
-/* The body of mr_splice. Packets go in fours, as long as each is one direct
- * descriptor inside one region at either end; then one by one; what does not
- * fit that is resolved out of line. One body for both, with the number as a
- * constant.
+/* The body of mr_splice. Packets go in a tight loop as long as each is one
+ * direct descriptor inside one region at either end; what does not fit that is
+ * resolved out of line, one by one.
  *
  * Owner: the worker inside both gates. Invariants:
  *  1. Both drivers are hostile: what is decided upon are copies in registers,
  *     and the bytes that were decided upon are the ones written.
- *  2. Nothing is stepped over before it is certain that it moves: a set that
- *     is not plain costs nothing but the look.
+ *  2. Nothing is stepped over before it is certain that it moves: what is not
+ *     plain costs nothing but the look.
  *  3. Target buffers become visible after the last copy of the burst; source
  *     buffers go back after that. */
 #include "burst/splice.h"
@@ -36,162 +35,156 @@ struct way {
     uint64_t mac;
 };
 
-/* Lists of one direct descriptor each: where their bytes are, and their length
- * and id as in the word of a packed descriptor. */
-struct set {
-    uint8_t *ptr[MR_GROUP];
-    uint64_t word[MR_GROUP];
-};
-
-enum { ID_BITS = 32 };
-static const uint64_t ID_MASK = 0xffffull << ID_BITS;
-
 /* ---- Plain packets ------------------------------------------------------- */
 
-/* The caller knows that k lists are pending. A bad head is left to the general
- * path, which breaks the ring. */
+/* Bounds of the loop for short frames, which has no call in it and so keeps all
+ * it needs in registers: frames that are copied inline, into buffers of a usual
+ * length, in the region where the last one lay, and not at its end. */
+enum { BRIEF_BUFFER = 8192, BRIEF_MARGIN = BRIEF_BUFFER + 2 * MR_COPY_MOST };
+
+/* A ring as a loop goes through it, up to where a packed one wraps. */
+struct lane {
+    struct mr_split_view split;
+    uint16_t at;      /* split: position of the next list, */
+    uint16_t used_at; /* and of the next used one */
+    uint64_t *half;   /* packed: of the next descriptor, the second; */
+    uint32_t there;   /* what is in its upper half, */
+    uint64_t used;    /* and of a used one */
+    uint64_t guest;   /* brief: where the region begins, there, */
+    uint8_t *host;    /* here, */
+    uint64_t limit;   /* and how far in it a buffer may begin */
+    uint32_t n;       /* lists before the end */
+};
+
+/* A list of one descriptor: its bytes, their length, its id. */
+struct item {
+    uint64_t addr;
+    uint8_t *ptr;
+    uint32_t len;
+    uint16_t id;
+};
+
+/* The flags of a descriptor, as they lie in the upper half of its word. */
+#define FLAGS(f) ((uint32_t)(f) << 16)
+
+MR_INLINE struct lane
+lane_of(const struct end *e, bool write, unsigned v)
+{
+    const struct mr_region *near = &e->p.near;
+    struct lane l = {.n = e->left, .guest = near->guest, .host = near->host};
+
+    l.limit = near->size > BRIEF_MARGIN ? near->size - BRIEF_MARGIN : 0;
+    if (!(v & MR_V_PACKED)) {
+        l.split = mr_split_view(e->r);
+        l.at = e->p.at.pos;
+        l.used_at = e->p.run.at.pos;
+        return l;
+    }
+    l.half = mr_packed_word_at(e->r, e->p.at.pos);
+    l.there = FLAGS(mr_packed_avail_flags(e->p.at.wrap) |
+                    (write ? MR_DESC_WRITE : 0));
+    l.used = (uint64_t)mr_packed_used_flags(e->p.at.wrap, write) << 48;
+    l.n = MR_MIN(l.n, (uint32_t)e->r->size - e->p.at.pos);
+    if (!mr_device_in_step(&e->p)) /* used entries lag behind: one by one */
+        l.n = 0;
+    return l;
+}
+
+/* The next list of a lane, if it is there and plain. The caller knows that on a
+ * split ring it is there. A bad head is left to the general path, which breaks
+ * the ring. */
 MR_INLINE bool
-look_split(struct end *e, bool write, int k, struct set *s)
+look(const struct lane *l, bool write, struct item *item, unsigned v)
 {
-    const struct mr_ring *r = e->r;
-    uint16_t head[MR_GROUP];
-    bool ok = true;
+    const uint32_t mask =
+        FLAGS(MR_DESC_AVAIL | MR_DESC_USED | MR_DESC_NEXT | MR_DESC_INDIRECT |
+              MR_DESC_WRITE);
+    struct mr_desc d;
 
-    MR_UNROLLED(i, k)
-    {
-        uint16_t slot = (uint16_t)(e->p.at.pos + i) & (r->size - 1);
+    if (v & MR_V_PACKED) {
+        uint64_t word;
 
-        head[i] = mr_load(&r->avail.split->ring[slot]);
-        ok &= head[i] < r->size;
-    }
-    if (!ok)
+        mr_order_observe(word, l->half, v & MR_V_PLATFORM);
+        if (((uint32_t)(word >> 32) ^ l->there) & mask)
+            return false;
+        d = mr_desc_of(mr_load(l->half - 1), word, true);
+        item->id = d.id;
+    } else if (!mr_split_peek(&l->split, (struct mr_pos){l->at, 0}, &item->id,
+                              &d) || !mr_device_plain(&d, write)) {
         return false;
-    MR_UNROLLED(i, k)
-    {
-        struct mr_desc d = mr_desc_copy(&r->desc.split[head[i]], false);
-
-        s->ptr[i] = mr_device_direct(r, &e->p.near, &d, write);
-        s->word[i] = d.len | (uint64_t)head[i] << ID_BITS;
-        ok &= s->ptr[i] != NULL;
     }
-    return ok;
+    item->addr = d.addr;
+    item->len = d.len;
+    return true;
 }
 
-/* The flags that k plain lists have, from `at` on, in the top of a word. */
-MR_INLINE uint64_t
-packed_flags(struct mr_pos at, bool write)
-{
-    return (uint64_t)((at.wrap ? MR_DESC_AVAIL : MR_DESC_USED) |
-                      (write ? MR_DESC_WRITE : 0))
-           << 48;
-}
-
+/* Where the buffer's first `need` bytes are, which it has, as it has all that
+ * its length says. */
 MR_INLINE bool
-look_packed(struct end *e, bool write, int k, struct set *s, bool platform)
+locate(struct end *e, const struct lane *l, struct item *item, uint32_t need,
+       bool brief)
 {
-    const uint64_t mask =
-        (uint64_t)(MR_DESC_AVAIL | MR_DESC_USED | MR_DESC_NEXT |
-                   MR_DESC_INDIRECT | MR_DESC_WRITE)
-        << 48;
-    const uint64_t want = packed_flags(e->p.at, write);
-    const struct mr_ring *r = e->r;
-    uint64_t differ = 0;
-    bool ok = true;
+    uint64_t room;
 
-    if (e->p.at.pos + k > r->size)
-        return false;
-    MR_UNROLLED(i, k)
-    {
-        uint16_t pos = (uint16_t)(e->p.at.pos + i);
+    if (brief) {
+        uint64_t at = item->addr - l->guest;
 
-        s->word[i] = mr_load_fenced(mr_packed_word_at(r, pos));
-        differ |= s->word[i] ^ want;
+        item->ptr = l->host + at;
+        return item->len - need < BRIEF_BUFFER && at < l->limit;
     }
-    mr_order_observed(platform);
-    if (differ & mask)
-        return false;
-    MR_UNROLLED(i, k)
-    {
-        uint64_t addr = mr_load(&r->desc.packed[e->p.at.pos + i].addr);
-        uint64_t room = 0;
-
-        s->ptr[i] = mr_device_guest(r, &e->p.near, addr, &room);
-        ok &= s->ptr[i] && (uint32_t)s->word[i] <= room;
-    }
-    return ok;
+    item->ptr = mr_device_guest(e->r, &e->p.near, item->addr, &room);
+    return item->len >= need && item->len <= room && item->ptr;
 }
 
-/* The next k lists, if they are there and plain; the end stays where it is. */
-MR_INLINE bool
-look(struct end *e, bool write, int k, struct set *s, unsigned v)
-{
-    if (v & MR_V_PACKED)
-        return look_packed(e, write, k, s, v & MR_V_PLATFORM);
-    return look_split(e, write, k, s);
-}
-
-/* Steps over the set and uses its lists, whose words say with what length. */
+/* Uses the list with that many bytes written, and steps over it; nth: of the
+ * run, any number but 0 will do. */
 MR_INLINE void
-use(struct end *e, bool write, int k, const struct set *s, bool in_order,
-    unsigned v)
+use(struct end *e, struct lane *l, uint32_t nth, const struct item *item,
+    uint32_t len, bool in_order, unsigned v)
 {
-    struct mr_used_run *run = &e->p.run;
-
-    e->left -= (uint32_t)k;
-    if (v & MR_V_PACKED)
-        mr_packed_advance(e->r, &e->p.at, (uint32_t)k);
-    else
-        e->p.at.pos = (uint16_t)(e->p.at.pos + k);
-    if (v & MR_V_PACKED && k == MR_GROUP && run->at.pos + k <= e->r->size) {
-        mr_packed_use_line(e->r, run, &e->r->desc.packed[run->at.pos], s->word,
-                           write, in_order);
+    if (v & MR_V_PACKED) {
+        mr_packed_use_half(l->half, &e->p.run, nth, e->p.at.pos,
+                           len | (uint64_t)item->id << 32 | l->used, in_order);
+        l->half += 2;
         return;
     }
-    MR_UNROLLED(i, k)
-    {
-        struct mr_list list = {.id = (uint16_t)(s->word[i] >> ID_BITS),
-                               .ndesc = 1};
+    if (!in_order)
+        mr_split_use_elem(&l->split, l->used_at++, item->id, len);
+    l->at++;
+}
 
-        mr_device_use(e->r, run, &list, (uint32_t)s->word[i], in_order, v);
+/* The end of a lane, of which n lists were used, the last one under `id`. */
+MR_INLINE void
+leave(struct end *e, uint32_t n, uint16_t id, bool in_order, unsigned v)
+{
+    e->left -= n;
+    if (n)
+        e->p.run.last_id = id;
+    if (v & MR_V_PACKED) {
+        mr_packed_advance(e->r, &e->p.at, n);
+        mr_device_stand(&e->p, e->p.at, n);
+    } else {
+        e->p.at.pos = (uint16_t)(e->p.at.pos + n);
+        mr_split_use_step(&e->p.run, n, in_order);
     }
 }
 
-/* Lengths of the frames; false when one is none, or does not fit (N90-N92). */
-MR_INLINE bool
-fit(const struct end *f, const struct end *t, int k, const struct set *from,
-    const struct set *to, uint32_t least, uint32_t len[MR_GROUP])
+/* Every few packets: asks for what will be written to soon. */
+MR_INLINE void
+ahead(const struct end *f, const struct end *t, uint32_t i, unsigned vf,
+      unsigned vt)
 {
-    bool ok = true;
-
-    MR_UNROLLED(i, k)
-    {
-        len[i] = (uint32_t)from->word[i] - f->r->header;
-        ok &= len[i] - least <= MR_FRAME_MAX - least;
-        ok &= (uint32_t)to->word[i] >= len[i] + t->r->header;
-    }
-    return ok;
-}
-
-/* The frames' first bytes, turned; false when one may be to be answered. */
-MR_INLINE bool
-turn_all(const struct end *f, int k, const struct set *from, uint64_t mac,
-         struct mr_head head[MR_GROUP])
-{
-    bool ok = true;
-
-    MR_UNROLLED(i, k)
-    {
-        head[i] = mr_head_load(from->ptr[i] + f->r->header);
-        ok &= mr_head_turns(&head[i]);
-        mr_turn(&head[i].first, &head[i].rest, mac);
-    }
-    return ok;
+    if (vf & MR_V_PACKED)
+        mr_device_rx_ahead(f->r, f->p.at.pos + i);
+    if (vt & MR_V_PACKED)
+        mr_device_tx_ahead(t->r, &t->p.near, t->p.at.pos + i);
 }
 
 MR_INLINE void
-copy(uint8_t *to, const uint8_t *from, uint32_t len, const struct mr_head *head)
+copy(uint8_t *to, const uint8_t *from, uint32_t len, bool turn,
+     const struct mr_head *head)
 {
-    if (!head) {
+    if (!turn) {
         mr_copy(to, from, len);
         return;
     }
@@ -199,40 +192,150 @@ copy(uint8_t *to, const uint8_t *from, uint32_t len, const struct mr_head *head)
     mr_copy(to + MR_HEAD, from + MR_HEAD, len - MR_HEAD);
 }
 
-/* The next k packets, if each is plain at both ends. */
+/* The first bytes, turned; false when the frame may want an answer. */
 MR_INLINE bool
-move(struct end *f, struct end *t, int k, const struct way *way,
+turned(const uint8_t *frame, uint64_t mac, struct mr_head *head)
+{
+    *head = mr_head_load(frame);
+    if (mr_unlikely(!mr_head_turns(head)))
+        return false;
+    mr_turn(&head->first, &head->rest, mac);
+    return true;
+}
+
+/* Frames that a loop takes. */
+MR_INLINE bool
+taken(uint32_t len, bool turn, bool brief)
+{
+    uint32_t least = turn ? (uint32_t)MR_HEAD : (uint32_t)MR_FRAME_MIN;
+    uint32_t most = MR_FRAME_MAX;
+
+    if (brief) {
+        least = turn ? MR_HEAD + MR_COPY_LEAST : (uint32_t)MR_COPY_LEAST;
+        most = MR_COPY_MOST;
+    }
+    return len - least <= most - least;
+}
+
+/* What a loop goes on with. */
+struct loop {
+    struct end *f;
+    struct end *t;
+    struct lane from;
+    struct lane to;
+    struct way way;
+    uint32_t fh; /* bytes of the headers */
+    uint32_t th;
+    uint64_t bytes;
+    uint16_t last; /* id of the last list used at the source */
+};
+
+/* The next packet of both lanes, if it is plain at both ends; nf, nt: number in
+ * the run of either end, see use. */
+MR_INLINE bool
+move_one(struct loop *l, uint32_t nf, uint32_t nt, bool brief, unsigned vf,
+         unsigned vt)
+{
+    const struct way way = l->way;
+    struct mr_head head;
+    struct item from;
+    struct item to;
+    uint32_t len;
+
+    if (!look(&l->from, false, &from, vf))
+        return false;
+    len = from.len - l->fh;
+    if (!taken(len, way.turn, brief) ||
+        !locate(l->f, &l->from, &from, from.len, brief) ||
+        mr_header_asks_offload(from.ptr) || !look(&l->to, true, &to, vt) ||
+        !locate(l->t, &l->to, &to, len + l->th, brief) ||
+        (way.turn && !turned(from.ptr + l->fh, way.mac, &head)))
+        return false;
+    mr_header_put(to.ptr, l->th, 1);
+    copy(to.ptr + l->th, from.ptr + l->fh, len, way.turn, &head);
+    l->bytes += len;
+    l->last = from.id;
+    use(l->t, &l->to, nt, &to, len + l->th, false, vt);
+    use(l->f, &l->from, nf, &from, 0, vf & MR_V_IN_ORDER, vf); /* C6 */
+    return true;
+}
+
+/* Packets as long as they are plain, up to the end of a lane. Returns how many.
+ * The first may be the first of a run, the others are not. */
+MR_INLINE uint32_t
+move(struct end *f, struct end *t, struct way way, bool brief,
      struct tally *sum, unsigned vf, unsigned vt)
 {
-    const uint32_t least =
-        way->turn ? (uint32_t)MR_HEAD : (uint32_t)MR_FRAME_MIN;
-    struct mr_head head[MR_GROUP];
-    uint32_t len[MR_GROUP];
-    struct set from;
-    struct set to;
-    bool ok = true;
+    struct loop l = {.f = f, .t = t, .way = way,
+                     .fh = brief ? (uint32_t)MR_HEADER : f->r->header,
+                     .th = brief ? (uint32_t)MR_HEADER : t->r->header,
+                     .from = lane_of(f, false, vf),
+                     .to = lane_of(t, true, vt)};
+    const uint32_t n = MR_MIN(l.from.n, l.to.n);
+    uint32_t i = 0;
 
-    if (!look(f, false, k, &from, vf) || !look(t, true, k, &to, vt) ||
-        !fit(f, t, k, &from, &to, least, len))
-        return false;
-    MR_UNROLLED(i, k)
-    ok &= !mr_header_asks_offload(from.ptr[i]);
-    if (!ok || (way->turn && !turn_all(f, k, &from, way->mac, head)))
-        return false;
-    MR_UNROLLED(i, k)
-    mr_header_put(to.ptr[i], t->r->header, 1);
-    MR_UNROLLED(i, k)
-    {
-        copy(to.ptr[i] + t->r->header, from.ptr[i] + f->r->header, len[i],
-             way->turn ? &head[i] : NULL);
-        sum->bytes += len[i];
-        to.word[i] = (to.word[i] & ID_MASK) | (len[i] + t->r->header);
-        from.word[i] &= ID_MASK; /* used length 0 (C6) */
+    if (n && move_one(&l, f->p.run.n, t->p.run.n, brief, vf, vt))
+        for (i = 1; i < n; i++) {
+            if (i % MR_GROUP == 1)
+                ahead(f, t, i, vf, vt);
+            if (!move_one(&l, 1, 1, brief, vf, vt))
+                break;
+        }
+    sum->bytes += l.bytes;
+    sum->packets += i;
+    leave(f, i, l.last, vf & MR_V_IN_ORDER, vf);
+    leave(t, i, 0, false, vt);
+    return i;
+}
+
+/* Variants of the loop for short frames: what is worth a constant in it. Of the
+ * rest, MERGEABLE matters out of line only, IN_ORDER to the source only, and
+ * rings that order for a platform device or have short headers do without. Each
+ * has a frame of its own, and no call in it, so that what it needs is in
+ * registers. */
+#define BRIEFS(X)                                                              \
+    X(0, 0, 0) X(1, 0, 0) X(4, 0, 0) X(5, 0, 0)                                \
+    X(0, 1, 0) X(1, 1, 0) X(4, 1, 0) X(5, 1, 0)                                \
+    X(0, 0, 1) X(1, 0, 1) X(4, 0, 1) X(5, 0, 1)                                \
+    X(0, 1, 1) X(1, 1, 1) X(4, 1, 1) X(5, 1, 1)
+
+typedef uint32_t (*brief_fn)(struct end *, struct end *, uint64_t mac,
+                             struct tally *);
+
+#define BRIEF(vf, vt, turn)                                                    \
+    static __attribute__((noinline)) uint32_t brief_##vf##_##vt##_##turn(      \
+        struct end *f, struct end *t, uint64_t mac, struct tally *sum)         \
+    {                                                                          \
+        struct end from = *f;                                                  \
+        struct end to = *t;                                                    \
+        uint32_t n =                                                           \
+            move(&from, &to, (struct way){turn, mac}, true, sum, vf, vt);      \
+        *f = from;                                                             \
+        *t = to;                                                               \
+        return n;                                                              \
     }
-    sum->packets += (uint32_t)k;
-    use(t, true, k, &to, false, vt);
-    use(f, false, k, &from, vf & MR_V_IN_ORDER, vf);
-    return true;
+BRIEFS(BRIEF)
+
+#define BRIEF_ROW(vf, vt, turn) [vf][vt][turn] = brief_##vf##_##vt##_##turn,
+static const brief_fn briefs[6][2][2] = {BRIEFS(BRIEF_ROW)};
+
+static uint32_t
+brief_none(struct end *f, struct end *t, uint64_t mac, struct tally *sum)
+{
+    (void)f, (void)t, (void)mac, (void)sum;
+    return 0;
+}
+
+static brief_fn
+brief_select(const struct mr_ring *from, const struct mr_ring *to, bool turn)
+{
+    unsigned vf = mr_variant(from);
+    unsigned vt = mr_variant(to);
+
+    if (mr_unlikely((vf | vt) & MR_V_PLATFORM || from->header != MR_HEADER ||
+                    to->header != MR_HEADER))
+        return brief_none;
+    return briefs[vf & (MR_V_PACKED | MR_V_IN_ORDER)][vt & MR_V_PACKED][turn];
 }
 
 /* ---- Any packet ---------------------------------------------------------- */
@@ -344,104 +447,48 @@ more(const struct end *e, unsigned v)
     return e->left && (!(v & MR_V_PACKED) || mr_packed_pending(e->r, e->p.at));
 }
 
-static void
-count(const struct end *f, const struct end *t, const struct tally *sum)
+MR_INLINE void
+count(struct mr_ring *from, struct mr_ring *to, const struct tally *sum)
 {
-    mr_counters_moved(t->r->counters, sum->packets, sum->bytes);
-    mr_counters_moved(f->r->counters, sum->packets + sum->dropped,
+    mr_counters_moved(to->counters, sum->packets, sum->bytes);
+    mr_counters_moved(from->counters, sum->packets + sum->dropped,
                       sum->bytes + sum->dropped_bytes);
     if (mr_unlikely(sum->dropped)) {
-        mr_count(&t->r->counters->oversize, sum->dropped);
-        mr_count(&t->r->counters->faults[MR_FAULT_ROOM], sum->dropped);
+        mr_count(&to->counters->oversize, sum->dropped);
+        mr_count(&to->counters->faults[MR_FAULT_ROOM], sum->dropped);
     }
-}
-
-/* Of vf and vt the caller knows some bits at compile time; all of them are
- * what `any_f` and `any_t` say. */
-MR_INLINE int32_t
-splice(struct mr_ring *from, struct mr_ring *to, uint32_t n,
-       const struct way *way, unsigned vf, unsigned vt)
-{
-    const unsigned any_f = mr_variant(from);
-    const unsigned any_t = mr_variant(to);
-    struct end f = begin(from, n, vf);
-    struct end t = begin(to, UINT32_MAX, vt);
-    enum step step = STEP_ON;
-    struct tally sum = {0};
-
-    while (step == STEP_ON) {
-        if (f.left >= MR_GROUP && t.left >= MR_GROUP &&
-            move(&f, &t, MR_GROUP, way, &sum, vf, vt))
-            continue;
-        if (f.left && t.left && move(&f, &t, 1, way, &sum, vf, vt))
-            continue;
-        if (!more(&f, vf)) {
-            step = STEP_END;
-        } else if (!more(&t, vt)) {
-            step = STEP_ROOM;
-        } else {
-            struct end slow_f = f;
-            struct end slow_t = t;
-            struct tally slow_sum = sum;
-
-            step = step_any(&slow_f, &slow_t, way, &slow_sum, any_f, any_t);
-            f = slow_f;
-            t = slow_t;
-            sum = slow_sum;
-        }
-    }
-    mr_device_finish(to, &t.p, false, vt);
-    mr_device_finish(from, &f.p, vf & MR_V_IN_ORDER, vf);
-    count(&f, &t, &sum);
-    if (mr_likely(sum.packets + sum.dropped))
-        return (int32_t)(sum.packets + sum.dropped);
-    if (step == STEP_END)
-        return MR_SPLICE_NONE;
-    return step == STEP_TAKE || to->fault ? MR_SPLICE_TAKE : MR_SPLICE_ROOM;
-}
-
-/* Variants: what is worth a constant inside the loop. Of the rest, MERGEABLE
- * matters out of line only, IN_ORDER to the source only, and rings that order
- * for a platform device share one function without constants. */
-#define SPLICES(X)                                                             \
-    X(0, 0) X(1, 0) X(4, 0) X(5, 0) X(0, 1) X(1, 1) X(4, 1) X(5, 1)
-
-typedef int32_t (*splice_fn)(struct mr_ring *, struct mr_ring *, uint32_t,
-                             uint64_t);
-
-#define SPLICE(f, t)                                                           \
-    static int32_t splice_##f##_##t(struct mr_ring *from, struct mr_ring *to,  \
-                                    uint32_t n, uint64_t mac)                  \
-    {                                                                          \
-        return splice(from, to, n, &(struct way){false, mac}, f, t);           \
-    }                                                                          \
-    static int32_t turn_##f##_##t(struct mr_ring *from, struct mr_ring *to,    \
-                                  uint32_t n, uint64_t mac)                    \
-    {                                                                          \
-        return splice(from, to, n, &(struct way){true, mac}, f, t);            \
-    }
-SPLICES(SPLICE)
-
-#define ROW(f, t) [f][t] = {splice_##f##_##t, turn_##f##_##t},
-static const splice_fn table[6][2][2] = {SPLICES(ROW)};
-
-MR_COLD static int32_t
-splice_platform(struct mr_ring *from, struct mr_ring *to, uint32_t n,
-                const struct way *way)
-{
-    return splice(from, to, n, way, mr_variant(from), mr_variant(to));
 }
 
 int32_t
 MR_LEVELED(mr_splice)(struct mr_ring *from, struct mr_ring *to, uint32_t n,
                       const uint8_t *turn)
 {
-    unsigned f = mr_variant(from);
-    unsigned t = mr_variant(to);
-    uint64_t mac = turn ? mr_mac_word(turn) : 0;
+    const struct way way = {turn, turn ? mr_mac_word(turn) : 0};
+    const brief_fn brief = brief_select(from, to, way.turn);
+    const unsigned vf = mr_variant(from);
+    const unsigned vt = mr_variant(to);
+    struct end f = begin(from, n, vf);
+    struct end t = begin(to, UINT32_MAX, vt);
+    enum step step = STEP_ON;
+    struct tally sum = {0};
 
-    if (mr_unlikely((f | t) & MR_V_PLATFORM))
-        return splice_platform(from, to, n, &(struct way){turn, mac});
-    return table[f & (MR_V_PACKED | MR_V_IN_ORDER)][t & MR_V_PACKED][!!turn](
-        from, to, n, mac);
+    while (step == STEP_ON) {
+        if (brief(&f, &t, way.mac, &sum) ||
+            move(&f, &t, way, false, &sum, vf, vt))
+            continue;
+        if (!more(&f, vf))
+            step = STEP_END;
+        else if (!more(&t, vt))
+            step = STEP_ROOM;
+        else
+            step = step_any(&f, &t, &way, &sum, vf, vt);
+    }
+    mr_device_finish(to, &t.p, false, vt);
+    mr_device_finish(from, &f.p, vf & MR_V_IN_ORDER, vf);
+    count(from, to, &sum);
+    if (mr_likely(sum.packets + sum.dropped))
+        return (int32_t)(sum.packets + sum.dropped);
+    if (step == STEP_END)
+        return MR_SPLICE_NONE;
+    return step == STEP_TAKE || to->fault ? MR_SPLICE_TAKE : MR_SPLICE_ROOM;
 }

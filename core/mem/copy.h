@@ -24,6 +24,9 @@ MR_BYTES(64);
         *(mr_bytes##n *)((to) + (len) - (n)) = tail;                           \
     } while (0)
 
+/* Lengths that are copied without a call. */
+enum { MR_COPY_LEAST = 16, MR_COPY_MOST = 128 };
+
 /* Copies len bytes. Where the areas overlap, as only a driver arranges it that
  * has its packets sent into themselves, the result is any bytes. */
 MR_INLINE void
@@ -36,9 +39,9 @@ mr_copy(void *to, const void *from, size_t len)
         memmove(t, f, len);
     else if (mr_likely(len <= 64 && len >= 32))
         MR_COPY_ENDS(32, t, f, len);
-    else if (len > 64 && len <= 128)
+    else if (len > 64 && len <= MR_COPY_MOST)
         MR_COPY_ENDS(64, t, f, len);
-    else if (len < 32 && len >= 16)
+    else if (len < 32 && len >= MR_COPY_LEAST)
         MR_COPY_ENDS(16, t, f, len);
     else
         memmove(t, f, len);

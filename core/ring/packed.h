@@ -146,22 +146,31 @@ mr_packed_head_line(const struct mr_packed_desc *line, uint16_t wrap,
                           word, platform);
 }
 
-/* Writes a used entry, `nth` of its run, at `pos`. The first entry of a run is
- * held back until publish, so the driver, which reads in order, sees none of
- * the run before all of it (P20-P25, P53; T9). In-order: it is the only one,
- * with the last id (P44, P48; T13). */
+/* Writes a used entry, `nth` of its run, at `pos`, whose second half is *half.
+ * The first entry of a run is held back until publish, so the driver, which
+ * reads in order, sees none of the run before all of it (P20-P25, P53; T9).
+ * In-order: it is the only one, with the last id, which the caller notes (P44,
+ * P48; T13). */
 MR_INLINE void
-mr_packed_use_at(struct mr_ring *r, struct mr_used_run *run, uint32_t nth,
-                 uint16_t pos, uint64_t word, bool in_order)
+mr_packed_use_half(uint64_t *half, struct mr_used_run *run, uint32_t nth,
+                   uint16_t pos, uint64_t word, bool in_order)
 {
     if (!MR_HAS(HOLD_FIRST)) {
-        mr_store_release(mr_packed_word_at(r, pos), word);
+        mr_store_release(half, word);
     } else if (mr_unlikely(!nth)) {
         run->first = pos;
         run->first_word = word;
     } else if (!in_order) {
-        mr_store(mr_packed_word_at(r, pos), word);
+        mr_store(half, word);
     }
+}
+
+MR_INLINE void
+mr_packed_use_at(struct mr_ring *r, struct mr_used_run *run, uint32_t nth,
+                 uint16_t pos, uint64_t word, bool in_order)
+{
+    mr_packed_use_half(mr_packed_word_at(r, pos), run, nth, pos, word,
+                       in_order);
     run->last_id = (uint16_t)(word >> 32);
 }
 

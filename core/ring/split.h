@@ -101,19 +101,33 @@ mr_split_head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *desc,
     return true;
 }
 
-/* Writes a used element; invisible until publish (S16). With `in_order` only
- * the last one of the run counts (S40), for buffers that carry no length. */
+/* Writes the used element at `at`; invisible until publish (S16). */
+MR_INLINE void
+mr_split_use_elem(const struct mr_split_view *view, uint16_t at, uint16_t id,
+                 uint32_t len)
+{
+    mr_store(&view->used[at & (view->size - 1)], id | (uint64_t)len << 32);
+}
+
+/* Steps over n elements that were written. */
+MR_INLINE void
+mr_split_use_step(struct mr_used_run *run, uint32_t n, bool in_order)
+{
+    run->n += n;
+    if (!in_order)
+        run->at.pos = (uint16_t)(run->at.pos + n);
+}
+
+/* Writes the next used element of a run. With `in_order` only the last one of
+ * the run counts (S40), for buffers that carry no length. */
 MR_INLINE void
 mr_split_use_at(const struct mr_split_view *view, struct mr_used_run *run,
                 uint16_t id, uint32_t len, bool in_order)
 {
-    run->n++;
+    if (!in_order)
+        mr_split_use_elem(view, run->at.pos, id, len);
     run->last_id = id;
-    if (in_order)
-        return;
-    mr_store(&view->used[run->at.pos & (view->size - 1)],
-             id | (uint64_t)len << 32);
-    run->at.pos++;
+    mr_split_use_step(run, 1, in_order);
 }
 
 MR_INLINE void

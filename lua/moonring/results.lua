@@ -5,6 +5,7 @@ local cpu = require "moonring.cpu"
 local host = require "moonring.host"
 local mr = require "moonring"
 local seeds = require "moonring.seeds"
+local technique = require "moonring.technique"
 
 local M = {}
 
@@ -160,12 +161,19 @@ end
 -------------------------------------------------------------------- cells
 
 local function all_cells(out, cells)
-    local rows = {}
+    local rows, ran = {}, {}
     for _, cell in ipairs(cells) do
         rows[#rows + 1] = { "`" .. cell.technique .. "`", cell.text,
             cell.setup, cell.path, figure(cell.off), figure(cell),
             percent(cell.change), number("%.1f %%", cell.spread),
             verdict(cell) }
+        ran[cell.technique] = true
+    end
+    for _, row in ipairs(technique.list) do
+        if not ran[row.name] then
+            rows[#rows + 1] = { "`" .. row.name .. "`", row.text, "-", "-",
+                "-", "-", "-", "-", "not run" }
+        end
     end
     text(out, "## Every technique")
     table_of(out, { "name", "technique", "setup", "path", "off", "on",

@@ -7,7 +7,8 @@
 -- between blanks, or "bench NAME"), why (when one of both is empty).
 local M = {}
 
-local DEVICE, DRIVER = "core/burst/device.c", "core/burst/driver.c"
+local DEVICE = "core/burst/device.c"
+local DRIVER_RX, DRIVER_TX = "core/burst/driver_rx.c", "core/burst/driver_tx.c"
 local PACKED, ORDER = "core/ring/packed.h", "core/ring/order.h"
 local RING, FIELDS = "core/ring/ring.h", "core/ring/fields.c"
 
@@ -96,10 +97,10 @@ M.ticks = {
     { "T32", "setup of packed rings", "core/ring/ring.c", "packed", "" },
     { "T33", "wrap counters both ways", PACKED, "packed", "" },
     { "T34", "helpers for flags", PACKED, "packed", "" },
-    { "T35", "transmit: one descriptor, chain or table", DRIVER,
+    { "T35", "transmit: one descriptor, chain or table", DRIVER_TX,
         "packed indirect", "" },
-    { "T36", "receive with refill", DRIVER, "packed", "" },
-    { "T37", "mergeable receive", DRIVER, "mergeable", "" },
+    { "T36", "receive with refill", DRIVER_RX, "packed", "" },
+    { "T37", "mergeable receive", DRIVER_RX, "mergeable", "" },
     { "T38", "completion in any order", PACKED, "", MATRIX },
     { "T39", "event suppression", "core/burst/notify.h", "event_idx", "" },
     { "T40", "control queue", "", "",
@@ -111,14 +112,14 @@ M.ticks = {
     { "T43", "option for packed rings", "lua/moonring/kinds.lua", "packed",
         "" },
     { "T44", "NEXT neither set nor read in used entries", PACKED, "", MATRIX },
-    { "T45", "no peer ends the process", DEVICE .. " " .. DRIVER, "",
+    { "T45", "no peer ends the process", DEVICE .. " " .. DRIVER_RX, "",
         "correctness: tests/unit/burst/faults_device.c and its kin" },
     { "T46", "id and length before flags", PACKED, "packed", "" },
     { "T47", "flags by the lap", PACKED, "packed", "" },
-    { "T48", "one descriptor with the header in headroom", DRIVER, "packed",
+    { "T48", "one descriptor with the header in headroom", DRIVER_TX, "packed",
         "" },
-    { "T49", "in-order transmit", DRIVER, "in_order", "" },
-    { "T50", "refill in batches", DRIVER, "refill_batch", "" },
+    { "T49", "in-order transmit", DRIVER_TX, "in_order", "" },
+    { "T50", "refill in batches", DRIVER_RX, "refill_batch", "" },
     { "T51", "several queues and cores", "core/port/virtio.c", "bench ports",
         "" },
     { "T52", "maximum of the driver, split", "scripts/bench/ends.lua",
