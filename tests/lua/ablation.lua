@@ -129,9 +129,11 @@ tap.test("the report has machine, sheet and every row of the list", function()
     local _, markdown = bench "--technique zero_copy --rounds 1"
     check_report(markdown)
     tap.match(markdown, "A short run")
-    local rows = table_rows(markdown, "Every technique")
-    tap.eq(#rows, 2)
-    tap.eq(rows[1][1], "`zero_copy`")
+    local measured = {}
+    for _, row in ipairs(table_rows(markdown, "Every technique")) do
+        if row[9] ~= "not run" then measured[#measured + 1] = row[1] end
+    end
+    tap.eq(table.concat(measured, " "), "`zero_copy` `zero_copy`")
 end)
 
 tap.test("the report in the tree is about these techniques", function()
