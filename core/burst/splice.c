@@ -129,7 +129,7 @@ locate(struct end *e, const struct lane *l, struct item *item, uint32_t need,
     if (brief) {
         uint64_t at = item->addr - l->guest;
 
-        item->ptr = l->host + at;
+        item->ptr = (uint8_t *)((uintptr_t)l->host + at); /* any address */
         return item->len - need < BRIEF_BUFFER && at < l->limit;
     }
     item->ptr = mr_device_guest(e->r, &e->p.near, item->addr, &room);
