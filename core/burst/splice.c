@@ -42,18 +42,18 @@ struct way {
  * length, in the region where the last one lay, and not at its end. */
 enum { BRIEF_BUFFER = 8192, BRIEF_MARGIN = BRIEF_BUFFER + 2 * MR_COPY_MOST };
 
-/* A ring as a loop goes through it, up to where a packed one wraps. */
+/* A ring as a loop goes through it, up to where it wraps. */
 struct lane {
     struct mr_split_view split;
-    uint16_t at;      /* split: position of the next list, */
-    uint16_t used_at; /* and of the next used one */
+    const uint16_t *next; /* split: the next head, */
+    uint64_t *elem;       /* and the next used element */
     uint64_t *half;   /* packed: of the next descriptor, the second; */
     uint32_t there;   /* what is in its upper half, */
     uint64_t used;    /* and of a used one */
     uint64_t guest;   /* brief: where the region begins, there, */
     uint8_t *host;    /* here, */
     uint64_t limit;   /* and how far in it a buffer may begin */
-    uint32_t n;       /* lists before the end */
+    uint32_t n;       /* lists before that */
 };
 
 /* A list of one descriptor: its bytes, their length, its id. */
@@ -75,9 +75,13 @@ lane_of(const struct end *e, bool write, unsigned v)
 
     l.limit = near->size > BRIEF_MARGIN ? near->size - BRIEF_MARGIN : 0;
     if (!(v & MR_V_PACKED)) {
+        uint32_t at = e->p.at.pos & (e->r->size - 1u);
+        uint32_t used = e->p.run.at.pos & (e->r->size - 1u);
+
         l.split = mr_split_view(e->r);
-        l.at = e->p.at.pos;
-        l.used_at = e->p.run.at.pos;
+        l.next = &l.split.avail[at];
+        l.elem = &l.split.used[used];
+        l.n = MR_MIN(l.n, l.split.size - MR_MAX(at, used));
         return l;
     }
     l.half = mr_packed_word_at(e->r, e->p.at.pos);
@@ -109,17 +113,19 @@ look(const struct lane *l, bool write, struct item *item, unsigned v)
             return false;
         d = mr_desc_of(mr_load(l->half - 1), word, true);
         item->id = d.id;
-    } else if (!mr_split_peek(&l->split, (struct mr_pos){l->at, 0}, &item->id,
-                              &d) || !mr_device_plain(&d, write)) {
-        return false;
+    } else {
+        item->id = mr_load(l->next);
+        if (!mr_split_desc_at(&l->split, item->id, &d) ||
+            !mr_device_plain(&d, write))
+            return false;
     }
     item->addr = d.addr;
     item->len = d.len;
     return true;
 }
 
-/* Where the buffer's first `need` bytes are, which it has, as it has all that
- * its length says. */
+/* Where the buffer is; false unless it has `need` bytes and all that its length
+ * says are there. */
 MR_INLINE bool
 locate(struct end *e, const struct lane *l, struct item *item, uint32_t need,
        bool brief)
@@ -149,8 +155,8 @@ use(struct end *e, struct lane *l, uint32_t nth, const struct item *item,
         return;
     }
     if (!in_order)
-        mr_split_use_elem(&l->split, l->used_at++, item->id, len);
-    l->at++;
+        mr_split_use_elem(l->elem++, item->id, len);
+    l->next++;
 }
 
 /* The end of a lane, of which n lists were used, the last one under `id`. */
@@ -188,7 +194,7 @@ copy(uint8_t *to, const uint8_t *from, uint32_t len, bool turn,
         mr_copy(to, from, len);
         return;
     }
-    memcpy(to, head, MR_HEAD);
+    mr_head_store(to, head);
     mr_copy(to + MR_HEAD, from + MR_HEAD, len - MR_HEAD);
 }
 
@@ -237,7 +243,7 @@ move_one(struct loop *l, uint32_t nf, uint32_t nt, bool brief, unsigned vf,
          unsigned vt)
 {
     const struct way way = l->way;
-    struct mr_head head;
+    struct mr_head head = {0};
     struct item from;
     struct item to;
     uint32_t len;
@@ -291,8 +297,8 @@ move(struct end *f, struct end *t, struct way way, bool brief,
 /* Variants of the loop for short frames: what is worth a constant in it. Of the
  * rest, MERGEABLE matters out of line only, IN_ORDER to the source only, and
  * rings that order for a platform device or have short headers do without. Each
- * has a frame of its own, and no call in it, so that what it needs is in
- * registers. */
+ * is a function of its own, with no call in it, so that what the loop needs is
+ * in registers. */
 #define BRIEFS(X)                                                              \
     X(0, 0, 0) X(1, 0, 0) X(4, 0, 0) X(5, 0, 0)                                \
     X(0, 1, 0) X(1, 1, 0) X(4, 1, 0) X(5, 1, 0)                                \
@@ -306,13 +312,7 @@ typedef uint32_t (*brief_fn)(struct end *, struct end *, uint64_t mac,
     static __attribute__((noinline)) uint32_t brief_##vf##_##vt##_##turn(      \
         struct end *f, struct end *t, uint64_t mac, struct tally *sum)         \
     {                                                                          \
-        struct end from = *f;                                                  \
-        struct end to = *t;                                                    \
-        uint32_t n =                                                           \
-            move(&from, &to, (struct way){turn, mac}, true, sum, vf, vt);      \
-        *f = from;                                                             \
-        *t = to;                                                               \
-        return n;                                                              \
+        return move(f, t, (struct way){turn, mac}, true, sum, vf, vt);         \
     }
 BRIEFS(BRIEF)
 
@@ -473,8 +473,9 @@ MR_LEVELED(mr_splice)(struct mr_ring *from, struct mr_ring *to, uint32_t n,
     struct tally sum = {0};
 
     while (step == STEP_ON) {
-        if (brief(&f, &t, way.mac, &sum) ||
-            move(&f, &t, way, false, &sum, vf, vt))
+        if (f.left && t.left &&
+            (brief(&f, &t, way.mac, &sum) ||
+             move(&f, &t, way, false, &sum, vf, vt)))
             continue;
         if (!more(&f, vf))
             step = STEP_END;

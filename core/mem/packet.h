@@ -68,11 +68,9 @@ mr_pkt_refresh(struct mr_pkt *pkt)
     static_assert(offsetof(struct mr_pkt, ol_flags) ==
                       offsetof(struct mr_pkt, data_off) + 8,
                   "side by side");
-    if (MR_HAS(KEPT_FRESH))
-        *(two *)(void *)&pkt->data_off =
-            (two){MR_PKT_FRESH, RTE_MBUF_F_EXTERNAL};
-    else
+    if (!MR_HAS(KEPT_FRESH))
         rte_pktmbuf_reset((struct rte_mbuf *)pkt);
+    *(two *)(void *)&pkt->data_off = (two){MR_PKT_FRESH, RTE_MBUF_F_EXTERNAL};
 }
 
 /* n packets, all or none (returns n or 0). Fresh; the caller sets both

@@ -39,6 +39,18 @@ mr_head_load(const uint8_t *frame)
     };
 }
 
+/* Word by word, as the copy is held: as a block it would have to be written to
+ * memory first. */
+MR_INLINE void
+mr_head_store(uint8_t *frame, const struct mr_head *h)
+{
+    *(mr_any64 *)frame = h->first;
+    *(mr_any32 *)(frame + 8) = h->rest;
+    *(mr_any32 *)(frame + 12) = h->type;
+    *(mr_any64 *)(frame + 16) = h->third;
+    *(mr_any64 *)(frame + 24) = h->fourth;
+}
+
 /* A MAC address as the low bytes of a word. */
 MR_INLINE uint64_t
 mr_mac_word(const uint8_t mac[6])

@@ -69,19 +69,25 @@ mr_split_view(const struct mr_ring *r)
                                   r->size};
 }
 
+/* Copies descriptor `head`. False: there is no such descriptor. */
+MR_INLINE bool
+mr_split_desc_at(const struct mr_split_view *view, uint16_t head,
+                 struct mr_desc *desc)
+{
+    if (mr_unlikely(head >= view->size))
+        return false;
+    *desc = mr_desc_copy(&view->desc[head], false);
+    return true;
+}
+
 /* Copies the descriptor at the head of the list at `at`, without a step. The
  * caller knows from `pending` that there is one. False: no such descriptor. */
 MR_INLINE bool
 mr_split_peek(const struct mr_split_view *view, struct mr_pos at, uint16_t *id,
               struct mr_desc *desc)
 {
-    uint16_t head = mr_load(&view->avail[at.pos & (view->size - 1)]);
-
-    *id = head;
-    if (mr_unlikely(head >= view->size))
-        return false;
-    *desc = mr_desc_copy(&view->desc[head], false);
-    return true;
+    *id = mr_load(&view->avail[at.pos & (view->size - 1)]);
+    return mr_split_desc_at(view, *id, desc);
 }
 
 /* Copies the descriptor at the head of the next list and steps over it; the
@@ -101,12 +107,11 @@ mr_split_head(struct mr_ring *r, struct mr_pos *at, struct mr_desc *desc,
     return true;
 }
 
-/* Writes the used element at `at`; invisible until publish (S16). */
+/* Writes a used element; invisible until publish (S16). */
 MR_INLINE void
-mr_split_use_elem(const struct mr_split_view *view, uint16_t at, uint16_t id,
-                 uint32_t len)
+mr_split_use_elem(uint64_t *elem, uint16_t id, uint32_t len)
 {
-    mr_store(&view->used[at & (view->size - 1)], id | (uint64_t)len << 32);
+    mr_store(elem, id | (uint64_t)len << 32);
 }
 
 /* Steps over n elements that were written. */
@@ -125,7 +130,8 @@ mr_split_use_at(const struct mr_split_view *view, struct mr_used_run *run,
                 uint16_t id, uint32_t len, bool in_order)
 {
     if (!in_order)
-        mr_split_use_elem(view, run->at.pos, id, len);
+        mr_split_use_elem(&view->used[run->at.pos & (view->size - 1)], id,
+                          len);
     run->last_id = id;
     mr_split_use_step(run, 1, in_order);
 }

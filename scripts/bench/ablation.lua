@@ -265,14 +265,22 @@ local function comparable(a, b)
         and math.max(a.cpu_lost, b.cpu_lost) <= CPU_LOST_MAX
 end
 
+-- One round of a side -> what it says of it; raises what goes wrong
+local function ask(peer, which)
+    local said = assert(peer:told(cjson.decode, peer:ask "run"))
+    if (said.total or said.mpps or 0) == 0 then
+        error("frames stopped circling " .. which, 0)
+    end
+    return said
+end
+
 -- Rounds of both in turn, into the lists out.off and out.on: as many pairs that
 -- can be compared as were asked for, if three times as many tries give them.
 local function rounds(off, on, plan, two, out)
     local got = 0
     for _ = 1, two and 3 * plan.rounds or plan.rounds do
         if got == plan.rounds or not mr.running() then break end
-        local a = assert(off:told(cjson.decode, off:ask "run"))
-        local b = assert(on:told(cjson.decode, on:ask "run"))
+        local a, b = ask(off, "without it"), ask(on, "with it")
         if not two or comparable(a, b) then
             got = got + 1
             out.off[#out.off + 1], out.on[#out.on + 1] = a, b
