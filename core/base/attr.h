@@ -31,6 +31,13 @@ enum { MR_PAGE = 4096, MR_HUGE_PAGE = 2 << 20 };
 #define MR_UNROLLED(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 #endif
 
+/* Asks for the line of `p` to read it. Any address is allowed. */
+MR_INLINE void
+mr_prefetch(const void *p)
+{
+    __builtin_prefetch(p);
+}
+
 /* Asks for the line of `p` to write to: one transfer from the CPU that has it
  * instead of one to read and another to write. Any address is allowed. */
 MR_INLINE void

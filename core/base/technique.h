@@ -20,6 +20,7 @@
     X(KEPT_FRESH, "", "packets stay initialised while they are free")          \
     X(PLAIN_HOME, "", "sent packets are freed without a look at them")         \
     X(WRITE_PREFETCH, "", "lines about to be written are asked for early")     \
+    X(READ_AHEAD, "", "frames about to be read are asked for early")           \
     X(BUFFER_INDEX, "", "receive buffers are posted without a look at packets")\
     X(NEAR_REGION, "", "the last buffer's region is tried first")              \
     X(HEADER_LOOK, "", "net headers are written only where they differ")       \

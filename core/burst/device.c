@@ -139,7 +139,7 @@ rx_lines(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
 
         if (!mr_packed_head_line(line, at.wrap, false, word, v & MR_V_PLATFORM))
             break;
-        mr_device_rx_ahead(r, at.pos);
+        mr_device_rx_ahead(r, &p->near, at.pos);
         MR_UNROLLED(i, MR_GROUP)
         {
             if (mr_unlikely(!rx_plain(r, &p->near, stash,
@@ -174,6 +174,9 @@ rx_heads(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
         struct mr_desc d;
         uint16_t id;
 
+        if (MR_HAS(READ_AHEAD) && n - got > MR_AHEAD)
+            mr_prefetch(mr_device_frame(
+                &p->near, mr_split_addr_at(&view, p->at.pos + MR_AHEAD)));
         if (!mr_split_peek(&view, p->at, &id, &d) ||
             !mr_device_plain(&d, false) ||
             !rx_plain(r, &p->near, stash, d.addr, d.len, header, most,
@@ -328,7 +331,7 @@ tx_plain(const struct mr_ring *r, struct mr_region *near, uint64_t addr,
     ptr = mr_device_guest(r, near, addr, &room);
     if (mr_unlikely(len > room))
         return false;
-    mr_header_put(ptr, header, 1);
+    mr_header_put(ptr, header, 1, 0);
     mr_copy(ptr + header, mr_pkt_data(pkt), frame);
     mr_notify_look(r);
     return true;

@@ -134,18 +134,39 @@ mr_device_pointers(const struct mr_ring *r, struct mr_region *near,
     return true;
 }
 
-/* Asks for the descriptors of the line after the next, to be used: drivers make
- * bursts available. */
-MR_INLINE void
-mr_device_rx_ahead(const struct mr_ring *r, uint32_t pos)
+/* Lists that a loop over a split ring looks ahead. */
+enum { MR_AHEAD = 6 };
+
+/* Where the frame behind the header at a guest address would be, if that is
+ * where the last buffer lay: good for a prefetch only. */
+MR_INLINE const void *
+mr_device_frame(const struct mr_region *near, uint64_t guest)
 {
-    if (pos + 3 * MR_GROUP <= r->size)
-        mr_prefetch_write(&r->desc.packed[pos + 2 * MR_GROUP]);
+    return (const void *)((uintptr_t)near->host +
+                          (guest + MR_HEADER - near->guest));
+}
+
+/* Asks for what the next lines of a burst need: the descriptors of the line
+ * after the next, to be used, and the frames of the next. */
+MR_INLINE void
+mr_device_rx_ahead(const struct mr_ring *r, const struct mr_region *near,
+                   uint32_t pos)
+{
+    const struct mr_packed_desc *next = &r->desc.packed[pos + MR_GROUP];
+
+    if (pos + 3 * MR_GROUP > r->size)
+        return;
+    mr_prefetch_write(next + MR_GROUP);
+    if (MR_HAS(READ_AHEAD))
+        MR_UNROLLED(i, MR_GROUP)
+        mr_prefetch(mr_device_frame(near, mr_load(&next[i].addr)));
 }
 
 /* Asks for what the line after the next will be written to: its descriptors,
- * and its buffers, if they lie where the last one did. Drivers post well ahead;
- * what is not theirs to give yet costs nothing but the asking. */
+ * and where frames begin in its buffers. Drivers post well ahead; what is not
+ * theirs to give yet costs nothing but the asking. The headers' lines are
+ * mostly ours to read already, and stay the driver's to read: asking for them
+ * to write would only take them away. */
 MR_INLINE void
 mr_device_tx_ahead(const struct mr_ring *r, const struct mr_region *near,
                    uint32_t pos)
@@ -156,13 +177,7 @@ mr_device_tx_ahead(const struct mr_ring *r, const struct mr_region *near,
         return;
     mr_prefetch_write(line);
     MR_UNROLLED(i, MR_GROUP)
-    {
-        uintptr_t at =
-            (uintptr_t)near->host + (mr_load(&line[i].addr) - near->guest);
-
-        mr_prefetch_write((const void *)at);
-        mr_prefetch_write((const void *)(at + MR_CACHE_LINE));
-    }
+    mr_prefetch_write(mr_device_frame(near, mr_load(&line[i].addr)));
 }
 
 /* Resolves any list whose first descriptor is `d`, taken from `first`, and

@@ -186,13 +186,13 @@ num_buffers(const struct mr_pkt *pkt)
 
 /* A packet that was posted as it was and comes back with a frame. Whoever gets
  * it most often writes to the frame's first line, or sends it, which writes to
- * the header's. */
+ * the header's unless that is kept. */
 MR_INLINE void
-rx_fresh(struct mr_pkt *pkt, uint32_t len)
+rx_fresh(const struct mr_ring *r, struct mr_pkt *pkt, uint32_t len)
 {
     uint8_t *data = pkt->buf_addr + MR_HEADROOM;
 
-    mr_prefetch_write(data - 1);
+    mr_prefetch_write(data - !r->keep_num_buffers);
     mr_prefetch_write(data);
     mr_pkt_refresh(pkt);
     mr_pkt_set_len(pkt, len);
@@ -212,7 +212,7 @@ rx_packet(struct mr_ring *r, const struct mr_state *s,
         rx_drop(r, done, done->len > mr_driver_room(r, v));
         return NULL;
     }
-    rx_fresh(pkt, done->len - header);
+    rx_fresh(r, pkt, done->len - header);
     if (mr_unlikely(!first))
         return rx_continue(r, done);
     if (v & MR_V_MERGEABLE) {
@@ -258,7 +258,7 @@ rx_lines(struct mr_ring *r, struct mr_state *s, struct mr_pkt **pkts,
             out[id] = MR_OUT_NONE;
             if (!(v & MR_V_IN_ORDER))
                 ids[i] = id;
-            rx_fresh(pkt, len);
+            rx_fresh(r, pkt, len);
             *bytes += len;
             pkts[got++] = pkt;
         }
@@ -295,7 +295,7 @@ rx_elems(struct mr_ring *r, struct mr_state *s, uint32_t *left,
         if (!(v & MR_V_IN_ORDER))
             ids[s->tail & mask] = (uint16_t)id;
         mr_driver_skip_elem(s, left);
-        rx_fresh(pkt, len);
+        rx_fresh(r, pkt, len);
         *bytes += len;
         *pkts++ = pkt;
     }

@@ -155,7 +155,7 @@ tx_elements(const struct mr_ring *r, const struct mr_pkt *pkt, uint16_t id,
     uint8_t *header = r->headers + (size_t)id * MR_HEADER_SLOT;
     uint32_t n = 0;
 
-    mr_header_put(header, r->header, 0);
+    mr_header_put(header, r->header, 0, 0);
     element[n++] =
         (struct mr_desc){mr_driver_address(r, header), r->header, 0, 0};
     for (; pkt; pkt = pkt->next)
@@ -192,6 +192,13 @@ tx_table(struct mr_ring *r, uint16_t id, struct mr_desc *element, uint32_t n,
 
 enum tx_result { TX_ADDED, TX_FULL, TX_NOBUF, TX_NEVER };
 
+/* What of a header may be as the device left it (N23). */
+MR_INLINE uint32_t
+header_any(const struct mr_ring *r)
+{
+    return r->keep_num_buffers ? MR_HEADER_BUFFERS : 0;
+}
+
 /* A plain packet is one element, its header just before its data. */
 MR_INLINE enum tx_result
 tx_plain(struct mr_ring *r, struct mr_state *s, struct mr_pkt *pkt, unsigned v)
@@ -203,7 +210,7 @@ tx_plain(struct mr_ring *r, struct mr_state *s, struct mr_pkt *pkt, unsigned v)
 
     if (mr_unlikely(!s->free))
         return TX_FULL;
-    mr_header_put(header, bytes, 0);
+    mr_header_put(header, bytes, 0, header_any(r));
     mr_driver_add(r, s, &one, 1, pkt, true, v);
     return TX_ADDED;
 }
@@ -214,6 +221,7 @@ MR_INLINE uint32_t
 tx_lines(struct mr_ring *r, struct mr_state *s, struct mr_pkt *const *pkts,
          uint32_t n, uint64_t *bytes, unsigned v)
 {
+    const uint32_t any = header_any(r);
     uint32_t done = 0;
 
     while (MR_MIN(n - done, s->free) >= MR_GROUP &&
@@ -233,7 +241,7 @@ tx_lines(struct mr_ring *r, struct mr_state *s, struct mr_pkt *const *pkts,
             uint8_t *header = mr_pkt_data(pkt) - MR_HEADER;
             uint64_t word = all + pkt->data_len + ((uint64_t)id[i] << 32);
 
-            mr_header_put(header, MR_HEADER, 0);
+            mr_header_put(header, MR_HEADER, 0, any);
             r->out[id[i]] = (mr_out)pkt;
             *bytes += pkt->data_len;
             mr_store(&line[i].addr, mr_driver_address(r, header));
@@ -256,6 +264,7 @@ tx_heads(struct mr_ring *r, struct mr_state *s, struct mr_pkt *const *pkts,
 {
     const struct mr_split_view view = mr_split_view(r);
     const uint32_t size = r->header;
+    const uint32_t any = header_any(r);
     const uint16_t *const ids = r->ids;
     mr_out *const out = r->out;
     uint32_t done = 0;
@@ -266,7 +275,7 @@ tx_heads(struct mr_ring *r, struct mr_state *s, struct mr_pkt *const *pkts,
 
         if (mr_unlikely(!is_plain(r, pkt, v)))
             break;
-        mr_header_put(header, size, 0);
+        mr_header_put(header, size, 0, any);
         *bytes += pkt->data_len;
         out[mr_split_add_one(&view, ids, s, mr_driver_address(r, header),
                              size + (uint64_t)pkt->data_len)] = (mr_out)pkt;

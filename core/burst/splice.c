@@ -181,7 +181,7 @@ ahead(const struct end *f, const struct end *t, uint32_t i, unsigned vf,
       unsigned vt)
 {
     if (vf & MR_V_PACKED)
-        mr_device_rx_ahead(f->r, f->p.at.pos + i);
+        mr_device_rx_ahead(f->r, &f->p.near, f->p.at.pos + i);
     if (vt & MR_V_PACKED)
         mr_device_tx_ahead(t->r, &t->p.near, t->p.at.pos + i);
 }
@@ -257,7 +257,7 @@ move_one(struct loop *l, uint32_t nf, uint32_t nt, bool brief, unsigned vf,
         !locate(l->t, &l->to, &to, len + l->th, brief) ||
         (way.turn && !turned(from.ptr + l->fh, way.mac, &head)))
         return false;
-    mr_header_put(to.ptr, l->th, 1);
+    mr_header_put(to.ptr, l->th, 1, 0);
     copy(to.ptr + l->th, from.ptr + l->fh, len, way.turn, &head);
     l->bytes += len;
     l->last = from.id;

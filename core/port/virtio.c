@@ -243,6 +243,7 @@ mr_virtio_create(const struct mr_vhost_options *o, struct mr_virtio **out)
         return rc;
     }
     v->size = o->size ? o->size : RING_SIZE;
+    v->keep_num_buffers = o->keep_num_buffers != 0;
     rc = wishes_take(v, o);
     if (!rc)
         rc = size_check(v);
@@ -364,6 +365,7 @@ ring_begin(struct mr_virtio *v, uint32_t r)
         .pool = v->port.pool,
         .counters = &q->counters,
         .notify_fd = p->kick_fd,
+        .keep_num_buffers = v->keep_num_buffers,
     };
 
     return mr_ring_start(&v->ring[r], &config);

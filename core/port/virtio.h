@@ -47,6 +47,7 @@ struct mr_virtio {
     struct mr_virtio_ring *parts; /* [2 * pairs] */
     struct mr_ring *ring;         /* [2 * pairs] */
     uint32_t size;                /* entries of every ring */
+    bool keep_num_buffers;        /* see mr_ring_config */
     uint32_t active;              /* pairs that the peer serves too */
     uint64_t wanted;              /* feature bits taken when offered */
     uint64_t required;            /* of these, what we do not go without */

@@ -184,6 +184,7 @@ mr_ring_start(struct mr_ring *r, const struct mr_ring_config *c)
     r->event_idx = (c->features & MR_F(EVENT_IDX)) != 0;
     r->indirect = (c->features & MR_F(INDIRECT_DESC)) != 0;
     r->split_header = !(c->features & (MR_F(VERSION_1) | MR_F(ANY_LAYOUT)));
+    r->keep_num_buffers = c->keep_num_buffers;
     r->driver = c->driver;
     r->rx = c->rx;
     r->cpu = (uint8_t)mr_cpu_level();

@@ -132,6 +132,7 @@ struct mr_ring {
     bool event_idx;
     bool indirect;
     bool split_header; /* driver: header in a descriptor of its own (N19) */
+    bool keep_num_buffers; /* driver: see mr_ring_config */
     MR_SPREAD(1)
     int notify_fd; /* call (device) or kick (driver); -1 = none */
     bool driver;
@@ -173,8 +174,8 @@ struct mr_ring {
     X(desc, start) X(avail, start) X(used, start) X(memory, start)             \
     X(pool, start) X(counters, start) X(size, start) X(header, start)          \
     X(event_idx, start) X(indirect, start) X(split_header, start)              \
-    X(notify_fd, gate) X(driver, start) X(rx, start) X(started, gate)          \
-    X(cpu, start)                                                              \
+    X(keep_num_buffers, start) X(notify_fd, gate) X(driver, start)             \
+    X(rx, start) X(started, gate) X(cpu, start)                                \
     X(at, data) X(fault, data) X(signalled, data) X(signalled_valid, data)     \
     X(partial_left, data) X(partial, data) X(partial_last, data)               \
     X(out, start) X(slot, start) X(ids, start) X(delta, start)                 \
@@ -205,6 +206,8 @@ struct mr_ring_config {
     struct mr_pool *pool; /* rx: buffers; driver: sent in place, else copied */
     struct mr_counters *counters;
     int notify_fd; /* stays the caller's; -1 = none */
+    bool keep_num_buffers; /* driver: a packet that came with a header is sent
+                            * with its num_buffers, not 0 (N23) */
 };
 
 /* Shared memory that the driver side needs beside the ring parts: header slots

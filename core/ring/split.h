@@ -80,6 +80,16 @@ mr_split_desc_at(const struct mr_split_view *view, uint16_t head,
     return true;
 }
 
+/* The address in the descriptor at the head of the list at `pos`, if there is
+ * such a list: for a prefetch. */
+MR_INLINE uint64_t
+mr_split_addr_at(const struct mr_split_view *view, uint32_t pos)
+{
+    uint16_t mask = (uint16_t)(view->size - 1);
+
+    return mr_load(&view->desc[mr_load(&view->avail[pos & mask]) & mask].addr);
+}
+
 /* Copies the descriptor at the head of the list at `at`, without a step. The
  * caller knows from `pending` that there is one. False: no such descriptor. */
 MR_INLINE bool

@@ -32,6 +32,9 @@ local function socket_options(listen)
             field = "size" },
         { "pool", "pool", "where received packets go (vhost)" },
         { "packets", "count", "packets of the port's own pool" },
+        { "keep_num_buffers", "flag", "leave num_buffers as the device wrote "
+            .. "it when a packet is sent on, as DPDK's driver does (virtio; 0)",
+            default = 0 },
         { "zero_copy", "flag", "long frames stay in the guest's memory until "
             .. "they are freed; no IN_ORDER (vhost; 0)", default = 0 },
     }

@@ -170,10 +170,14 @@ function open.host.dpdk(self)
     return self.host and true, text, name
 end
 
+-- Our driver sends a frame on as DPDK's does: num_buffers as it came.
 function open.guest.ours(self)
     local options = port_options(self)
     local text, name
-    options.queue_size = self.plan.ring
+    options.queue_size, options.keep_num_buffers = self.plan.ring, true
+    for key, value in pairs(self.plan.options or {}) do
+        options[key] = value
+    end
     self.virtio, text, name = mr.virtio(options)
     if not self.virtio then return nil, text, name end
     self.ports[#self.ports + 1] = self.virtio

@@ -225,7 +225,8 @@ end
 -- raises what goes wrong
 function M.open(path, cell, plan)
     local flags = { path = path, packed = cell.layout == "packed",
-        mrg_rxbuf = cell.mergeable, in_order = cell.in_order }
+        mrg_rxbuf = cell.mergeable, in_order = cell.in_order,
+        keep_num_buffers = true } -- as DPDK's driver does
     for name, value in pairs(plan.options or {}) do flags[name] = value end
     local own = {}
     for _, from in ipairs { flags, plan.device or {} } do

@@ -57,6 +57,7 @@ end
 local anywhere = { "split packed", "split packed" }
 local places = {
     lines = { "packed packed-mrg packed-inorder", "packed" },
+    read_ahead = { "", "split packed" },
     unrolled = { "packed", "" },
     hold_first = { "packed", "packed" },
     constant_header = { "packed", "" },
@@ -128,6 +129,10 @@ local run_rows = {
     { "order_platform", "T18", "feature 36: I/O fences", cells(
         "split packed", { 1 }, { options = { order_platform = false } },
         { options = { order_platform = true } }) },
+    { "keep_num_buffers", "", "a frame is sent on with num_buffers as it came",
+        cells("split split-mrg packed packed-mrg", { 1, 2 },
+            { options = { keep_num_buffers = false } },
+            { options = { keep_num_buffers = true } }) },
     { "splice", "", "device to device without a packet, 64 bytes", cells(
         "split packed", { 1 }, nil, { splice = true }) },
     { "splice_1518", "", "the same with frames of 1518 bytes", cells(

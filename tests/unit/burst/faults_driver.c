@@ -295,6 +295,42 @@ legal_num_buffers_without_mergeable(void **state)
     }
 }
 
+/* N23: a packet that came with a header is sent with a clean one, but for
+ * num_buffers where that may be kept. */
+static void
+legal_header_of_a_packet_sent_on(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct row row = {.features = MRG};
+        struct trial t = {&row, i & 1, false, false};
+        const bool keep = i & 2;
+        const struct mr_net_header junk = {
+            .flags = 1, .csum_offset = keep ? 0 : 6, .num_buffers = 1};
+        struct mr_net_header seen;
+        struct peer_list list;
+        struct rig rig;
+        uint16_t id;
+
+        open_trial(&rig, &t, true);
+        rig.ring.keep_num_buffers = keep;
+        for (int k = 0; k < 6; k++) {
+            pkts[k] = frame_packet(rig.pool, 60, 0);
+            memcpy(mr_pkt_data(pkts[k]) - sizeof(junk), &junk, sizeof(junk));
+        }
+        assert_int_equal(rig.burst(&rig.ring, pkts, 6), 6);
+        for (int k = 0; k < 6; k++) {
+            assert_int_equal(peer_take(&rig.peer, &list, &id), 1);
+            assert_true(peer_memory_read(rig.peer.memory, list.part[0].addr,
+                                         &seen, sizeof(seen)));
+            assert_int_equal(seen.flags, 0);
+            assert_int_equal(seen.csum_offset, 0);
+            assert_int_equal(seen.num_buffers, keep);
+        }
+        close_trial(&rig);
+    }
+}
+
 /* N33: of transmit buffers the used length means nothing. */
 static void
 legal_junk_length_of_transmit_buffers(void **state)
@@ -404,6 +440,7 @@ static struct CMUnitTest tests[TESTS_MAX] = {
     cmocka_unit_test(legal_last_buffer_of_one_byte),
     cmocka_unit_test(legal_num_buffers_of_zero_is_one),
     cmocka_unit_test(legal_num_buffers_without_mergeable),
+    cmocka_unit_test(legal_header_of_a_packet_sent_on),
     cmocka_unit_test(legal_junk_length_of_transmit_buffers),
     cmocka_unit_test(GIANT_of_many_buffers_is_dropped),
     cmocka_unit_test(T41_stop_brings_every_packet_home),
