@@ -245,10 +245,11 @@ struct mr_vhost_options {
     uint32_t size;       /* driver: ring size, 0 = 256 */
     struct mr_pool *pool; /* device: received packets; NULL = one of its own */
     uint32_t packets;    /* of the port's own pool, 0 = sized by the rings */
-    uint32_t keep_num_buffers; /* driver: 1 = a received packet that is sent on
-                          * keeps what the device wrote to its header's
-                          * num_buffers. Virtio asks for 0, devices ignore it:
-                          * not to write it spares both ends a cache line */
+    uint32_t keep_num_buffers; /* driver: 1 = a packet is sent with whatever
+                          * lies in its header's num_buffers, of a received
+                          * one what the device wrote. Virtio asks for 0 (N23),
+                          * devices ignore it: not to write it spares both
+                          * ends a cache line when packets are sent on */
     uint32_t zero_copy;  /* device: 1 = frames from 1024 bytes on are not copied
                           * as a whole: what follows the first 192 bytes stays
                           * in the guest's buffer, which goes back when the

@@ -160,6 +160,9 @@ rx_lines(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
     return mr_device_stand(p, at, got);
 }
 
+/* Lists of a split ring between the one read and the one asked for. */
+enum { RX_AHEAD = 6 };
+
 /* The same on a split ring, list by list; the caller knows that n are there. */
 MR_INLINE uint32_t
 rx_heads(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
@@ -174,9 +177,9 @@ rx_heads(struct mr_ring *r, struct mr_progress *p, struct mr_stash *stash,
         struct mr_desc d;
         uint16_t id;
 
-        if (MR_HAS(READ_AHEAD) && n - got > MR_AHEAD)
+        if (MR_HAS(READ_AHEAD) && n - got > RX_AHEAD)
             mr_prefetch(mr_device_frame(
-                &p->near, mr_split_addr_at(&view, p->at.pos + MR_AHEAD)));
+                &p->near, mr_split_addr_at(&view, p->at.pos + RX_AHEAD)));
         if (!mr_split_peek(&view, p->at, &id, &d) ||
             !mr_device_plain(&d, false) ||
             !rx_plain(r, &p->near, stash, d.addr, d.len, header, most,

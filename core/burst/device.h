@@ -108,35 +108,6 @@ mr_device_plain(const struct mr_desc *d, bool write)
            (write ? MR_DESC_WRITE : 0);
 }
 
-/* Host addresses of the buffers of a line, whose lengths `word` has; false
- * unless all of them lie in one region. */
-MR_INLINE bool
-mr_device_pointers(const struct mr_ring *r, struct mr_region *near,
-                   const struct mr_packed_desc *line,
-                   const uint64_t word[MR_GROUP], uint8_t *ptr[MR_GROUP])
-{
-    uint64_t addr[MR_GROUP];
-    uint64_t room;
-
-    MR_UNROLLED(i, MR_GROUP)
-    addr[i] = mr_load(&line[i].addr);
-    if (mr_unlikely(!mr_device_guest(r, near, addr[0], &room)))
-        return false;
-    MR_UNROLLED(i, MR_GROUP)
-    {
-        uint64_t at = addr[i] - near->guest;
-
-        if (mr_unlikely(at >= near->size ||
-                        (uint32_t)word[i] > near->size - at))
-            return false;
-        ptr[i] = near->host + at;
-    }
-    return true;
-}
-
-/* Lists that a loop over a split ring looks ahead. */
-enum { MR_AHEAD = 6 };
-
 /* Where the frame behind the header at a guest address would be, if that is
  * where the last buffer lay: good for a prefetch only. */
 MR_INLINE const void *

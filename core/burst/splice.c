@@ -47,13 +47,13 @@ struct lane {
     struct mr_split_view split;
     const uint16_t *next; /* split: the next head, */
     uint64_t *elem;       /* and the next used element */
-    uint64_t *half;   /* packed: of the next descriptor, the second; */
-    uint32_t there;   /* what is in its upper half, */
-    uint64_t used;    /* and of a used one */
-    uint64_t guest;   /* brief: where the region begins, there, */
-    uint8_t *host;    /* here, */
-    uint64_t limit;   /* and how far in it a buffer may begin */
-    uint32_t n;       /* lists before that */
+    uint64_t *half;       /* packed: of the next descriptor, the second; */
+    uint32_t there;       /* what is in its upper half, */
+    uint64_t used;        /* and of a used one */
+    uint64_t guest;       /* brief: where the region begins, there, */
+    uint8_t *host;        /* here, */
+    uint64_t limit;       /* and how far in it a buffer may begin */
+    uint32_t n;           /* lists before the ring wraps */
 };
 
 /* A list of one descriptor: its bytes, their length, its id. */
@@ -175,7 +175,7 @@ leave(struct end *e, uint32_t n, uint16_t id, bool in_order, unsigned v)
     }
 }
 
-/* Every few packets: asks for what will be written to soon. */
+/* Every few packets: asks for what will be read and written to soon. */
 MR_INLINE void
 ahead(const struct end *f, const struct end *t, uint32_t i, unsigned vf,
       unsigned vt)

@@ -206,8 +206,8 @@ struct mr_ring_config {
     struct mr_pool *pool; /* rx: buffers; driver: sent in place, else copied */
     struct mr_counters *counters;
     int notify_fd; /* stays the caller's; -1 = none */
-    bool keep_num_buffers; /* driver: a packet that came with a header is sent
-                            * with its num_buffers, not 0 (N23) */
+    bool keep_num_buffers; /* driver: num_buffers is sent as it lies there,
+                            * not as 0 (N23) */
 };
 
 /* Shared memory that the driver side needs beside the ring parts: header slots

@@ -81,7 +81,7 @@ mr_split_desc_at(const struct mr_split_view *view, uint16_t head,
 }
 
 /* The address in the descriptor at the head of the list at `pos`, if there is
- * such a list: for a prefetch. */
+ * such a list. For a prefetch only: whoever takes the list reads it again. */
 MR_INLINE uint64_t
 mr_split_addr_at(const struct mr_split_view *view, uint32_t pos)
 {

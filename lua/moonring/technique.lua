@@ -57,7 +57,6 @@ end
 local anywhere = { "split packed", "split packed" }
 local places = {
     lines = { "packed packed-mrg packed-inorder", "packed" },
-    read_ahead = { "", "split packed" },
     unrolled = { "packed", "" },
     hold_first = { "packed", "packed" },
     constant_header = { "packed", "" },

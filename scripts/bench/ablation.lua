@@ -269,7 +269,8 @@ end
 local function ask(peer, which)
     local said = assert(peer:told(cjson.decode, peer:ask "run"))
     if (said.total or said.mpps or 0) == 0 then
-        error("frames stopped circling " .. which, 0)
+        error(("frames stopped circling %s: %s"):format(which,
+            said.why or "none came in the whole round"), 0)
     end
     return said
 end
